@@ -1,0 +1,76 @@
+//! Cairn's benchmarks: `make bench`, or `cairn-bench --help` for single ones.
+//!
+//! Every figure is taken beside a reference of the same run (the *floor*), because machines differ and are noisy.
+//! `bench/RESULTS.md` holds results with machine and command.
+
+mod chain;
+mod http;
+mod index;
+mod load;
+mod measure;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+#[derive(Parser)]
+#[command(about = "Measures Cairn on a generated chain", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Folder for the generated chain and the indexes
+    #[arg(long, env = "CAIRN_BENCH_DIR", default_value_os_t = default_dir())]
+    dir: PathBuf,
+    /// Transactions of the generated chain, about
+    #[arg(long, default_value_t = 1_800_000)]
+    txs: u64,
+    /// Runs of which the median is taken
+    #[arg(long, default_value_t = 3)]
+    runs: usize,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// First load of the whole chain against the floor: one pass that reads the files and computes every txid
+    Index,
+    /// Requests per second and latency of the Esplora API
+    Http {
+        /// Seconds of each measurement
+        #[arg(long, default_value_t = 5)]
+        seconds: u64,
+    },
+    /// Only makes the chain
+    Chain,
+    /// One run of the floor; prints its use as JSON
+    #[command(hide = true)]
+    Floor { blocks: PathBuf },
+    /// One first load; prints its use as JSON
+    #[command(hide = true)]
+    Load { blocks: PathBuf, index: PathBuf },
+}
+
+fn default_dir() -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache");
+    cache.unwrap_or_else(home).join("cairn").join("bench")
+}
+
+fn main() -> Result<()> {
+    let cli = Cli::parse();
+    match cli.command {
+        Some(Command::Floor { blocks }) => index::floor(&blocks),
+        Some(Command::Load { blocks, index }) => index::load(&blocks, &index),
+        Some(Command::Chain) => chain::ensure(&cli.dir, cli.txs).map(drop),
+        Some(Command::Index) => index::bench(&cli.dir, cli.txs, cli.runs),
+        Some(Command::Http { seconds }) => http::bench(&cli.dir, cli.txs, seconds),
+        None => {
+            index::bench(&cli.dir, cli.txs, cli.runs)?;
+            const HTTP_SECONDS: u64 = 5;
+            http::bench(&cli.dir, cli.txs, HTTP_SECONDS)
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Loading the configuration for a command.
+
+use std::path::{Path, PathBuf};
+
+use cairn_config::{
+    ChainConfig, Config, ConfigError, ConfigFile, Environment, Loaded, LogFormat, Sources,
+};
+use cairn_telemetry::{Format, Logs};
+
+use crate::cli::Common;
+use crate::failure::Failure;
+
+/// The file that is read without `--config`, if it exists.
+const DEFAULT_FILE: &str = "cairn.toml";
+
+/// The layers that the command line names.
+pub(crate) fn sources(common: &Common) -> Result<Sources, Failure> {
+    let file = match &common.config {
+        Some(path) => Some(ConfigFile::read(path)?),
+        None if Path::new(DEFAULT_FILE).exists() => {
+            Some(ConfigFile::read(Path::new(DEFAULT_FILE))?)
+        }
+        None => None,
+    };
+    Ok(Sources {
+        file,
+        environment: Environment::of_process(),
+        overrides: overrides(common)?,
+    })
+}
+
+/// The command line's own layer: shorthands first, so that `--set` wins.
+pub(crate) fn overrides(common: &Common) -> Result<Vec<(String, String)>, Failure> {
+    let mut overrides: Vec<(String, String)> = [
+        ("data_dir", &common.data_dir),
+        ("http.listen", &common.listen),
+        ("telemetry.log", &common.log),
+    ]
+    .into_iter()
+    .filter_map(|(path, value)| Some((path.to_owned(), value.clone()?)))
+    .collect();
+    for pair in &common.set {
+        let Some((path, value)) = pair.split_once('=') else {
+            // The text may hold a secret; its first part is enough to find it.
+            return Err(Failure::Usage(
+                "--set needs KEY=VALUE; one of them has no =".to_owned(),
+            ));
+        };
+        overrides.push((path.trim().to_owned(), value.to_owned()));
+    }
+    Ok(overrides)
+}
+
+/// A valid configuration, or all its problems.
+pub(crate) fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
+    let loaded = cairn_config::load(sources)?;
+    if let Err(error) = cairn_telemetry::check_filter(&loaded.config.telemetry.log) {
+        return Err(loaded.problem("telemetry.log", error.to_string()).into());
+    }
+    Ok(loaded)
+}
+
+/// The same, for commands that work on chains.
+pub(crate) fn load_with_chains(common: &Common) -> Result<Loaded, Failure> {
+    let sources = sources(common)?;
+    let loaded = load(&sources)?;
+    if loaded.config.chains.is_empty() {
+        let place = match &sources.file {
+            Some(file) => format!("{} names", file.name),
+            None => format!("there is no {DEFAULT_FILE} here, and nothing else names"),
+        };
+        return Err(Failure::Usage(format!(
+            "{place} a chain: add a [[chain]] section (cairn.example.toml has one), or try `cairn demo`"
+        )));
+    }
+    Ok(loaded)
+}
+
+/// The chain that a command was asked for.
+pub(crate) fn chain<'a>(config: &'a Config, id: &str) -> Result<&'a ChainConfig, Failure> {
+    config.chain(id).ok_or_else(|| {
+        let known: Vec<&str> = config
+            .chains
+            .iter()
+            .map(|chain| chain.id.as_str())
+            .collect();
+        Failure::Usage(format!(
+            "there is no chain \"{id}\" in the configuration; it has: {}",
+            known.join(", ")
+        ))
+    })
+}
+
+/// Sets up the log output and repeats the configuration's warnings there.
+pub(crate) fn start_logs(loaded: &Loaded) -> Result<Logs, Failure> {
+    let telemetry = &loaded.config.telemetry;
+    let format = match telemetry.format {
+        LogFormat::Auto => Format::Auto,
+        LogFormat::Text => Format::Text,
+        LogFormat::Json => Format::Json,
+    };
+    let logs = Logs::init(&telemetry.log, format).map_err(anyhow::Error::from)?;
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    Ok(logs)
+}
+
+/// Where the index of a chain is, if it has been made.
+pub(crate) fn existing_index(config: &Config, id: &str) -> Option<PathBuf> {
+    Some(config.chain_dir(id)).filter(|dir| dir.is_dir())
+}

@@ -1,0 +1,8 @@
+//! The program from outside: its commands, exit codes, output and signals.
+
+mod configuration;
+mod demo;
+mod help;
+mod indexing;
+mod server;
+mod support;

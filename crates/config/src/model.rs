@@ -1,0 +1,232 @@
+//! The checked configuration.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use bitcoin::Network;
+use secrecy::SecretString;
+
+/// Everything Cairn is told.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Folder below which everything is written.
+    pub data_dir: PathBuf,
+    /// The main listener.
+    pub http: HttpConfig,
+    /// Logs and metrics.
+    pub telemetry: TelemetryConfig,
+    /// The chains, in the order of the file; ids are unique. May be empty: only commands that need a chain object.
+    pub chains: Vec<ChainConfig>,
+}
+
+impl Config {
+    /// The chain of an id.
+    pub fn chain(&self, id: &str) -> Option<&ChainConfig> {
+        self.chains.iter().find(|chain| chain.id == id)
+    }
+
+    /// Where the index of a chain lives: `chains/ID` below the data folder.
+    pub fn chain_dir(&self, id: &str) -> PathBuf {
+        self.data_dir.join("chains").join(id)
+    }
+}
+
+/// `[http]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpConfig {
+    /// Where to listen.
+    pub listen: Listen,
+    /// Origins allowed by CORS; `*` = all.
+    pub cors: Vec<String>,
+}
+
+/// `[telemetry]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TelemetryConfig {
+    /// A tracing filter; its syntax is checked where it is used.
+    pub log: String,
+    /// Form of the log lines.
+    pub format: LogFormat,
+    /// The listener for metrics and health alone.
+    pub metrics_listen: Option<Listen>,
+}
+
+/// Form of the log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text on a terminal, JSON elsewhere.
+    Auto,
+    /// For people.
+    Text,
+    /// For machines.
+    Json,
+}
+
+/// One `[[chain]]` of kind `bitcoin`.
+#[derive(Debug, Clone)]
+pub struct ChainConfig {
+    /// Its id: safe in a URL and as the name of a folder.
+    pub id: String,
+    /// Its network.
+    pub network: Network,
+    /// The 4 bytes before each record of a block file, where they are not those of the network or the challenge.
+    pub magic: Option<[u8; 4]>,
+    /// Challenge script of a custom signet.
+    pub signet_challenge: Option<Vec<u8>>,
+    /// The node; `None`: files alone. At least one of this, `node_dir` and `blocks_dir` is given.
+    pub rpc: Option<RpcConfig>,
+    /// The node's data folder, below which cookie and block files are found.
+    pub node_dir: Option<PathBuf>,
+    /// Folder of the block files, when it is named.
+    pub blocks_dir: Option<PathBuf>,
+    /// The listener with Esplora at its root.
+    pub esplora_listen: Option<Listen>,
+    /// No transaction bodies.
+    pub light_mode: bool,
+    /// Rows for address search.
+    pub address_search: bool,
+    /// History of unspendable outputs.
+    pub index_unspendables: bool,
+    /// Unspent outputs listed for one script.
+    pub utxos_limit: usize,
+    /// History rows one request may visit.
+    pub scan_rows_max: usize,
+    /// Memory budget of the index in bytes.
+    pub memory_bytes: u64,
+    /// Worker threads of the first load; 0 = one per core.
+    pub threads: usize,
+}
+
+/// How to reach a node.
+#[derive(Debug, Clone)]
+pub struct RpcConfig {
+    /// `http://…`, without credentials, so that it can be printed.
+    pub url: String,
+    /// What to say there.
+    pub auth: RpcAuth,
+}
+
+/// Credentials of a node.
+#[derive(Debug, Clone)]
+pub enum RpcAuth {
+    /// Not named: the cookie of the network below `node_dir` if there is one, else none.
+    Unnamed,
+    /// A file that the node writes anew at each of its starts.
+    CookieFile(PathBuf),
+    /// A name and a password.
+    UserPassword {
+        /// The name.
+        user: String,
+        /// The password.
+        password: SecretString,
+    },
+}
+
+/// An address to listen at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listen {
+    /// A TCP address; the host can be a name.
+    Tcp {
+        /// Name or address, IPv6 without brackets.
+        host: String,
+        /// 0 = any free one.
+        port: u16,
+    },
+    /// A unix socket.
+    Unix(PathBuf),
+}
+
+impl Listen {
+    /// Reads `HOST:PORT`, `[IPV6]:PORT` or `unix:/path`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        const FORMS: &str = "expected HOST:PORT, [IPV6]:PORT or unix:/path";
+        if let Some(path) = text.strip_prefix("unix:") {
+            if path.is_empty() {
+                return Err(format!("\"{text}\" names no socket; {FORMS}"));
+            }
+            return Ok(Self::Unix(PathBuf::from(path)));
+        }
+        let Some((host, port)) = text.rsplit_once(':') else {
+            return Err(format!("\"{text}\" has no port; {FORMS}"));
+        };
+        let port = port
+            .parse::<u16>()
+            .map_err(|_| format!("\"{port}\" is not a port from 0 to 65535; {FORMS}"))?;
+        let bare = match host.strip_prefix('[') {
+            Some(inner) => {
+                let address = inner.strip_suffix(']').unwrap_or(inner);
+                if address.parse::<std::net::Ipv6Addr>().is_err() || !host.ends_with(']') {
+                    return Err(format!(
+                        "\"{host}\" is not an IPv6 address in brackets; {FORMS}"
+                    ));
+                }
+                address
+            }
+            None => host,
+        };
+        if bare.is_empty() {
+            return Err(format!(
+                "\"{text}\" has no host; \"0.0.0.0:{port}\" listens on all IPv4 addresses"
+            ));
+        }
+        let is_name = host == bare
+            && bare
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
+        if host == bare && !is_name {
+            return Err(format!("\"{host}\" is not a host name or address; {FORMS}"));
+        }
+        Ok(Self::Tcp {
+            host: bare.to_owned(),
+            port,
+        })
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listen_forms() {
+        for text in [
+            "127.0.0.1:3000",
+            "localhost:0",
+            "[::1]:80",
+            "[::]:65535",
+            "unix:/run/cairn.sock",
+        ] {
+            let listen = Listen::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(listen.to_string(), text);
+        }
+        for (text, part) in [
+            ("", "no port"),
+            ("3000", "no port"),
+            (":3000", "no host"),
+            ("127.0.0.1:", "not a port"),
+            ("127.0.0.1:65536", "not a port"),
+            ("127.0.0.1:-1", "not a port"),
+            ("::1:80", "not a host name"),
+            ("[::1:80", "brackets"),
+            ("[127.0.0.1]:80", "brackets"),
+            ("a b:80", "not a host name"),
+            ("http://a:80", "not a host name"),
+            ("unix:", "no socket"),
+        ] {
+            match Listen::parse(text) {
+                Err(error) => assert!(error.contains(part), "{text}: {error}"),
+                Ok(listen) => panic!("{text} became {listen:?}"),
+            }
+        }
+    }
+}

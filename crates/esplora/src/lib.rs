@@ -1,0 +1,27 @@
+//! The Esplora HTTP API over the index of a UTXO chain.
+//!
+//! [`router`] gives all endpoints that need no mempool, to be nested under any base path; `/openapi.json` beside them
+//! describes them, generated from the handlers. Every request reads one view of the index from its start to its end,
+//! so that no answer mixes two tips. What is fixed by a hash is cached for years; what depends on a block staying on
+//! the best chain, by its depth; the rest for seconds, with a tag of the tip.
+//!
+//! Texts of errors are part of the interface: clients compare them.
+
+mod asm;
+mod blocks;
+mod broadcast;
+mod error;
+mod fragments;
+mod json;
+pub mod objects;
+mod openapi;
+mod parse;
+mod render;
+mod script;
+mod scripts;
+mod state;
+mod txs;
+
+pub use broadcast::{Broadcast, BroadcastError, BroadcastFuture};
+pub use openapi::{openapi, router};
+pub use state::{EsploraOptions, EsploraState};

@@ -1,0 +1,11 @@
+//! The API over a real index, asked like a client asks, and compared with others who know the answers: an in-memory
+//! model of the chain, a real node, and the client library that wallets use.
+
+mod client;
+mod contract;
+mod expected;
+mod live;
+mod model;
+mod node;
+mod scripts;
+mod support;

@@ -1,0 +1,5 @@
+//! The pages: those of the whole site here, those of a ledger in its folder.
+
+pub(crate) mod home;
+pub(crate) mod search;
+pub(crate) mod utxo;

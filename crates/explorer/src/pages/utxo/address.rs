@@ -1,0 +1,436 @@
+//! `/{chain}/address/{a}` and `/{chain}/scripthash/{h}`, each with a second page `.../utxo`: what one script received
+//! and spent, its history page by page, its unspent outputs.
+
+use std::str::FromStr;
+
+use askama::Template;
+use bitcoin::hex::DisplayHex;
+use bitcoin::{Address, ScriptBuf, Txid};
+use cairn_utxo_index::{QueryError, ScriptHash, ScriptStats, TxRecord, Utxo};
+
+use super::block::page_number;
+use super::chain::{Chain, parse_script_hash};
+use super::{Answer, Frame, Scene};
+use crate::error::PageError;
+use crate::present::{Amount, Change, Clipped, Hash, ScriptKind, Stamp, age, count};
+use crate::site::Shell;
+
+/// Transactions on one page: the same number as in the Esplora API.
+const TXS_PER_PAGE: usize = 25;
+/// Unspent outputs on one page.
+const UTXOS_PER_PAGE: usize = 100;
+
+/// Said where the index refuses to visit all rows of a script within one request.
+const TOO_LARGE: &str = "The history of this script is larger than one request may read, so its totals are not shown. \
+     Its transactions are: page by page, newest first.";
+
+/// What the path names.
+#[derive(Debug, Clone)]
+pub(super) enum Subject {
+    /// An address of this chain.
+    Address(Address),
+    /// A script known by its SHA-256 alone.
+    Script(ScriptHash),
+}
+
+impl Subject {
+    /// Reads an address.
+    pub(super) fn address(chain: &Chain, text: &str) -> Result<Self, PageError> {
+        chain.parse_address(text).map(Subject::Address)
+    }
+
+    /// Reads a script hash.
+    pub(super) fn script(text: &str) -> Result<Self, PageError> {
+        parse_script_hash(text).map(Subject::Script).ok_or_else(|| {
+            PageError::BadRequest(
+                "A script hash is 64 hex digits: the SHA-256 of the script.".into(),
+            )
+        })
+    }
+
+    fn hash(&self) -> ScriptHash {
+        match self {
+            Subject::Address(address) => ScriptHash::of(address.script_pubkey().as_bytes()),
+            Subject::Script(hash) => *hash,
+        }
+    }
+
+    fn href(&self, chain: &Chain) -> String {
+        match self {
+            Subject::Address(address) => chain.address_href(address),
+            Subject::Script(hash) => chain.scripthash_href(hash),
+        }
+    }
+
+    fn api_href(&self, chain: &Chain) -> String {
+        match self {
+            Subject::Address(address) => format!("{}/address/{address}", chain.api_base),
+            Subject::Script(hash) => format!("{}/scripthash/{hash}", chain.api_base),
+        }
+    }
+}
+
+/// The part of the page above the tabs.
+pub(super) struct Profile {
+    is_address: bool,
+    name: Hash,
+    href: String,
+    api_href: String,
+    /// The script's address, when the page is that of a script hash and the script is known.
+    address: Option<(String, Hash)>,
+    kind: Option<ScriptKind>,
+    asm: Option<Clipped>,
+    script_hash: Hash,
+    script_hash_reversed: Hash,
+    totals: Option<Totals>,
+    notice: Option<&'static str>,
+}
+
+/// Sums over the whole history.
+pub(super) struct Totals {
+    balance: Amount,
+    received: Amount,
+    received_count: String,
+    sent: Amount,
+    sent_count: String,
+    txs: String,
+    unspent: u64,
+    unspent_text: String,
+}
+
+impl Totals {
+    fn new(stats: &ScriptStats) -> Result<Self, PageError> {
+        let less = |a: u64, b: u64| {
+            a.checked_sub(b).ok_or_else(|| {
+                PageError::Internal("a script has spent more than it received".into())
+            })
+        };
+        let unspent = less(stats.funded_txo_count, stats.spent_txo_count)?;
+        Ok(Totals {
+            balance: Amount(less(stats.funded_txo_sum, stats.spent_txo_sum)?),
+            received: Amount(stats.funded_txo_sum),
+            received_count: count(stats.funded_txo_count),
+            sent: Amount(stats.spent_txo_sum),
+            sent_count: count(stats.spent_txo_count),
+            txs: count(stats.tx_count),
+            unspent,
+            unspent_text: count(unspent),
+        })
+    }
+}
+
+impl Profile {
+    /// `script` is the script itself, where known.
+    fn new(
+        chain: &Chain,
+        subject: &Subject,
+        script: Option<ScriptBuf>,
+        stats: Result<ScriptStats, QueryError>,
+    ) -> Result<Self, PageError> {
+        let hash = subject.hash();
+        let (totals, notice) = match stats {
+            Ok(stats) => (Some(Totals::new(&stats)?), None),
+            Err(QueryError::TooManyRows) => (None, Some(TOO_LARGE)),
+            Err(error) => return Err(error.into()),
+        };
+        let mut reversed = hash.0;
+        reversed.reverse();
+        let (is_address, name) = match subject {
+            Subject::Address(address) => (true, Hash::new(address)),
+            Subject::Script(_) => (false, Hash::new(hash)),
+        };
+        let address = script
+            .as_ref()
+            .filter(|_| !is_address)
+            .and_then(|script| chain.address(script))
+            .map(|address| (chain.address_href(&address), Hash::new(address)));
+        Ok(Profile {
+            is_address,
+            name,
+            href: subject.href(chain),
+            api_href: subject.api_href(chain),
+            address,
+            kind: script.as_ref().map(|script| ScriptKind::of(script)),
+            asm: script.as_ref().map(|script| Clipped::asm(script)),
+            script_hash: Hash::new(hash),
+            script_hash_reversed: Hash::new(reversed.to_lower_hex_string()),
+            totals,
+            notice,
+        })
+    }
+}
+
+/// The page with the history.
+#[derive(Template)]
+#[template(path = "utxo/address.html")]
+pub(super) struct HistoryPage {
+    shell: Shell,
+    chain: Chain,
+    profile: Profile,
+    rows: Vec<HistoryRow>,
+    newest: Option<String>,
+    older: Option<String>,
+}
+
+/// The part of a history that a page shows.
+struct Part<'a> {
+    records: &'a [TxRecord],
+    /// Whether there are newer transactions before it.
+    continued: bool,
+    /// Whether there are older transactions after it.
+    more: bool,
+}
+
+/// One transaction of the script.
+struct HistoryRow {
+    href: String,
+    txid: Hash,
+    block_href: String,
+    height: String,
+    time: Stamp,
+    age: String,
+    change: Change,
+}
+
+impl HistoryPage {
+    /// Reads a page of the history: the transactions after `after`, which is a txid, or the newest.
+    pub(super) fn read(
+        scene: &Scene<'_>,
+        subject: &Subject,
+        after: Option<&str>,
+    ) -> Result<Answer<Self>, PageError> {
+        let after = after.map(Txid::from_str).transpose().map_err(|_| {
+            PageError::BadRequest(
+                "The transaction to continue after is not a transaction id.".into(),
+            )
+        })?;
+        let hash = subject.hash();
+        let stats = scene.view.stats(&hash);
+        // One more than is shown tells whether there is a next page.
+        let mut entries = scene
+            .view
+            .history(&hash, after.as_ref(), TXS_PER_PAGE + 1)?;
+        let more = entries.len() > TXS_PER_PAGE;
+        entries.truncate(TXS_PER_PAGE);
+        let wanted: Vec<_> = entries
+            .iter()
+            .map(|&(txid, block)| (txid, Some(block)))
+            .collect();
+        let records = scene.view.txs(&wanted)?;
+        let frame = scene.frame(&title(subject));
+        let part = Part {
+            records: &records,
+            continued: after.is_some(),
+            more,
+        };
+        Self::new(frame, subject, stats, part).map(Answer::Page)
+    }
+
+    fn new(
+        frame: Frame,
+        subject: &Subject,
+        stats: Result<ScriptStats, QueryError>,
+        part: Part<'_>,
+    ) -> Result<Self, PageError> {
+        let chain = &frame.chain;
+        let records = part.records;
+        let hash = subject.hash();
+        let script = match subject {
+            Subject::Address(address) => Some(address.script_pubkey()),
+            Subject::Script(hash) => records.iter().find_map(|record| find_script(record, hash)),
+        };
+        let profile = Profile::new(chain, subject, script.clone(), stats)?;
+        let rows = records
+            .iter()
+            .map(|record| HistoryRow::new(chain, &hash, script.as_ref(), record, frame.now))
+            .collect::<Result<Vec<_>, _>>()?;
+        let older = records
+            .last()
+            .filter(|_| part.more)
+            .map(|record| format!("{}?after={}", profile.href, record.txid));
+        Ok(HistoryPage {
+            newest: part.continued.then(|| profile.href.clone()),
+            older,
+            rows,
+            profile,
+            shell: frame.shell,
+            chain: frame.chain,
+        })
+    }
+}
+
+impl HistoryRow {
+    fn new(
+        chain: &Chain,
+        hash: &ScriptHash,
+        script: Option<&ScriptBuf>,
+        record: &TxRecord,
+        now: u64,
+    ) -> Result<Self, PageError> {
+        let txid = record.txid;
+        let block = record.block.ok_or_else(|| {
+            PageError::Internal(format!("{txid} is in a history and in no block"))
+        })?;
+        let is_own = |candidate: &ScriptBuf| match script {
+            Some(script) => candidate == script,
+            None => ScriptHash::of(candidate.as_bytes()) == *hash,
+        };
+        let gained = record
+            .tx
+            .output
+            .iter()
+            .filter(|output| is_own(&output.script_pubkey));
+        let lost = record
+            .prevouts
+            .iter()
+            .flatten()
+            .filter(|output| is_own(&output.script_pubkey));
+        let sum = |total: i128, output: &bitcoin::TxOut| total + i128::from(output.value.to_sat());
+        Ok(HistoryRow {
+            href: chain.tx_href(&txid),
+            txid: Hash::new(txid),
+            block_href: chain.block_href(&block.hash),
+            height: count(block.height.into()),
+            time: Stamp(block.time),
+            age: age(now, block.time),
+            change: Change(gained.fold(0, sum) - lost.fold(0, sum)),
+        })
+    }
+}
+
+/// The script with this hash among the outputs that a transaction makes or spends.
+fn find_script(record: &TxRecord, hash: &ScriptHash) -> Option<ScriptBuf> {
+    let spent = record.prevouts.iter().flatten();
+    spent
+        .chain(&record.tx.output)
+        .map(|output| &output.script_pubkey)
+        .find(|script| ScriptHash::of(script.as_bytes()) == *hash)
+        .cloned()
+}
+
+/// The page with the unspent outputs.
+#[derive(Template)]
+#[template(path = "utxo/unspent.html")]
+pub(super) struct UnspentPage {
+    shell: Shell,
+    chain: Chain,
+    profile: Profile,
+    rows: Vec<UnspentRow>,
+    too_many: bool,
+    total: String,
+    first: String,
+    last: String,
+    previous: Option<String>,
+    next: Option<String>,
+}
+
+/// One unspent output.
+struct UnspentRow {
+    href: String,
+    txid: Hash,
+    vout: u32,
+    block_href: String,
+    height: String,
+    time: Stamp,
+    age: String,
+    value: Amount,
+}
+
+impl UnspentPage {
+    /// Reads a page of the unspent outputs, newest first.
+    pub(super) fn read(
+        scene: &Scene<'_>,
+        subject: &Subject,
+        page: Option<&str>,
+    ) -> Result<Answer<Self>, PageError> {
+        let page = page_number(page)?;
+        let hash = subject.hash();
+        let stats = scene.view.stats(&hash);
+        let utxos = match scene.view.utxos(&hash) {
+            Ok(utxos) => Some(utxos),
+            Err(QueryError::TooManyUtxos | QueryError::TooManyRows) => None,
+            Err(error) => return Err(error.into()),
+        };
+        // The script of a bare hash is in any output that pays it.
+        let script = match (subject, utxos.as_ref().and_then(|utxos| utxos.first())) {
+            (Subject::Address(address), _) => Some(address.script_pubkey()),
+            (Subject::Script(_), Some(utxo)) => scene
+                .view
+                .outputs(&[utxo.outpoint])?
+                .into_iter()
+                .flatten()
+                .next()
+                .map(|output| output.script_pubkey),
+            (Subject::Script(_), None) => None,
+        };
+        let chain = scene.chain();
+        let profile = Profile::new(chain, subject, script, stats)?;
+        let frame = scene.frame(&title(subject));
+        Self::new(frame, profile, utxos.as_deref(), page).map(Answer::Page)
+    }
+
+    fn new(
+        frame: Frame,
+        profile: Profile,
+        utxos: Option<&[Utxo]>,
+        page: usize,
+    ) -> Result<Self, PageError> {
+        let chain = &frame.chain;
+        let all = utxos.unwrap_or_default();
+        let start = (page - 1).saturating_mul(UTXOS_PER_PAGE);
+        if page > 1 && start >= all.len() {
+            return Err(PageError::not_found(format!(
+                "There is no page {page} of these unspent outputs."
+            )));
+        }
+        let rows: Vec<_> = all
+            .iter()
+            .rev()
+            .skip(start)
+            .take(UTXOS_PER_PAGE)
+            .map(|utxo| UnspentRow {
+                href: chain.output_href(&utxo.outpoint),
+                txid: Hash::new(utxo.outpoint.txid),
+                vout: utxo.outpoint.vout,
+                block_href: chain.block_href(&utxo.block.hash),
+                height: count(utxo.block.height.into()),
+                time: Stamp(utxo.block.time),
+                age: age(frame.now, utxo.block.time),
+                value: Amount(utxo.value.to_sat()),
+            })
+            .collect();
+        let end = start + rows.len();
+        let base = format!("{}/utxo", profile.href);
+        let href = |n: usize| {
+            if n == 1 {
+                base.clone()
+            } else {
+                format!("{base}?page={n}")
+            }
+        };
+        Ok(UnspentPage {
+            too_many: utxos.is_none(),
+            total: count(all.len() as u64),
+            first: count(start as u64 + 1),
+            last: count(end as u64),
+            previous: (page > 1).then(|| href(page - 1)),
+            next: (end < all.len()).then(|| href(page + 1)),
+            rows,
+            profile,
+            shell: frame.shell,
+            chain: frame.chain,
+        })
+    }
+}
+
+/// Title of both pages.
+fn title(subject: &Subject) -> String {
+    match subject {
+        Subject::Address(address) => format!("Address {address}"),
+        Subject::Script(_) => "Script".to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[path = "address_tests.rs"]
+mod tests;

@@ -1,0 +1,20 @@
+//! How values look on a page: amounts, times, hashes, numbers, scripts. Pure functions of their arguments, so that
+//! each is tested by a table of examples and no page formats anything by itself.
+//!
+//! The types that render markup ([`Amount`], [`Change`], [`Hash`], [`Stamp`]) implement
+//! [`askama::filters::HtmlSafe`]: their own text is made of digits, hex digits and fixed markup, or escaped here.
+//! Everything else is plain text and escaped by the templates.
+
+mod amount;
+mod hash;
+mod lock;
+mod number;
+mod script;
+mod time;
+
+pub(crate) use amount::{Amount, Change};
+pub(crate) use hash::Hash;
+pub(crate) use lock::{LockTime, Sequence};
+pub(crate) use number::{bytes, count, difficulty, fee_rate, percent, throughput};
+pub(crate) use script::{Clipped, ScriptKind, coinbase_text, data_text, inner_scripts};
+pub(crate) use time::{Stamp, age, duration};

@@ -1,0 +1,183 @@
+//! Every metric: its name as it is scraped, its unit, labels and meaning.
+//!
+//! Base units (seconds, bytes), no rates (the reader divides), nothing that another metric implies.
+
+use crate::metrics::MetricSpec;
+
+/// Label with the chain's id.
+pub const CHAIN: &str = "chain";
+/// Label with the phase of the indexer.
+pub const PHASE: &str = "phase";
+/// Label that tells what may be tried again (`transient`) from what needs the operator (`fatal`).
+pub const KIND: &str = "kind";
+/// Label with the part of the store: `DATABASE_FAMILY`.
+pub const FAMILY: &str = "family";
+/// Label with the listener's purpose: `main`, `metrics`, or `esplora:CHAIN`.
+pub const SURFACE: &str = "surface";
+/// Label with the template of the route.
+pub const ENDPOINT: &str = "endpoint";
+/// Label with the HTTP method.
+pub const METHOD: &str = "method";
+/// Label with the HTTP status.
+pub const STATUS: &str = "status";
+/// Label with the version of Cairn.
+pub const VERSION: &str = "version";
+
+const fn spec(
+    name: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+) -> MetricSpec {
+    MetricSpec { name, labels, help }
+}
+
+/// Height of the index's tip.
+pub const INDEX_TIP_HEIGHT: MetricSpec = spec(
+    "cairn_index_tip_height",
+    &[CHAIN],
+    "Height of the newest block that readers see",
+);
+/// Height of the source's tip.
+pub const SOURCE_TIP_HEIGHT: MetricSpec = spec(
+    "cairn_source_tip_height",
+    &[CHAIN],
+    "Height of the best block of the node or the block files as last seen",
+);
+/// Whether the chain is ready.
+pub const INDEX_READY: MetricSpec = spec(
+    "cairn_index_ready",
+    &[CHAIN],
+    "1 when the chain counts as ready in /health/ready, else 0",
+);
+/// Phase of the indexer.
+pub const INDEX_PHASE: MetricSpec = spec(
+    "cairn_index_phase",
+    &[CHAIN, PHASE],
+    "1 for the phase the indexer is in, 0 for the others",
+);
+/// Work done in the phase.
+pub const PHASE_DONE_BYTES: MetricSpec = spec(
+    "cairn_index_phase_done_bytes",
+    &[CHAIN],
+    "Work done in the present phase",
+);
+/// Work of the phase in all.
+pub const PHASE_WORK_BYTES: MetricSpec = spec(
+    "cairn_index_phase_work_bytes",
+    &[CHAIN],
+    "Work of the present phase in all; 0 while unknown",
+);
+/// Blocks indexed.
+pub const INDEX_BLOCKS: MetricSpec = spec(
+    "cairn_index_blocks_total",
+    &[CHAIN],
+    "Blocks added to the index since the start of the process",
+);
+/// Transactions indexed.
+pub const INDEX_TRANSACTIONS: MetricSpec = spec(
+    "cairn_index_transactions_total",
+    &[CHAIN],
+    "Transactions added to the index since the start of the process",
+);
+/// Blocks undone.
+pub const INDEX_UNDONE_BLOCKS: MetricSpec = spec(
+    "cairn_index_undone_blocks_total",
+    &[CHAIN],
+    "Blocks taken back by reorganisations",
+);
+/// Reorganisations.
+pub const INDEX_REORGS: MetricSpec = spec(
+    "cairn_index_reorganisations_total",
+    &[CHAIN],
+    "Reorganisations followed",
+);
+/// Failed catch-ups.
+pub const SYNC_FAILURES: MetricSpec = spec(
+    "cairn_index_sync_failures_total",
+    &[CHAIN, KIND],
+    "Catch-ups that ended with an error; transient ones are tried again",
+);
+/// Time of catch-ups.
+pub const SYNC_SECONDS: MetricSpec = spec(
+    "cairn_index_sync_seconds",
+    &[CHAIN],
+    "Time of each catch-up that added or took back blocks",
+);
+/// Rows of the store.
+pub const STORE_ROWS: MetricSpec = spec(
+    "cairn_store_rows",
+    &[CHAIN, FAMILY],
+    "Estimated number of rows",
+);
+/// Size of the store.
+pub const STORE_BYTES: MetricSpec = spec(
+    "cairn_store_size_bytes",
+    &[CHAIN, FAMILY],
+    "Size of the sorted files on disk",
+);
+/// Compaction that waits.
+pub const STORE_PENDING_BYTES: MetricSpec = spec(
+    "cairn_store_pending_compaction_bytes",
+    &[CHAIN, FAMILY],
+    "Estimated bytes that wait to be compacted",
+);
+/// Use of the block cache.
+pub const STORE_CACHE_BYTES: MetricSpec = spec(
+    "cairn_store_block_cache_bytes",
+    &[CHAIN],
+    "Memory used by the cache of store blocks",
+);
+/// Requests answered.
+pub const HTTP_REQUESTS: MetricSpec = spec(
+    "cairn_http_requests_total",
+    &[SURFACE, ENDPOINT, METHOD, STATUS],
+    "HTTP requests answered; endpoint is the route's template",
+);
+/// Time of requests.
+pub const HTTP_SECONDS: MetricSpec = spec(
+    "cairn_http_request_seconds",
+    &[SURFACE, ENDPOINT],
+    "Time from the complete request head to the head of the answer",
+);
+/// Open connections.
+pub const HTTP_CONNECTIONS: MetricSpec = spec(
+    "cairn_http_connections",
+    &[SURFACE],
+    "Open HTTP connections",
+);
+/// The version.
+pub const BUILD_INFO: MetricSpec = spec(
+    "cairn_build_info",
+    &[VERSION],
+    "Always 1; the label has the version",
+);
+/// Start of the process.
+pub const PROCESS_START_SECONDS: MetricSpec = spec(
+    "cairn_process_start_time_seconds",
+    &[],
+    "Start of the process, seconds since 1970-01-01 UTC",
+);
+/// Memory of the process.
+pub const PROCESS_RESIDENT_BYTES: MetricSpec = spec(
+    "cairn_process_resident_memory_bytes",
+    &[],
+    "Physical memory in use by the process",
+);
+/// Open files of the process.
+pub const PROCESS_OPEN_FILES: MetricSpec = spec(
+    "cairn_process_open_files",
+    &[],
+    "Open file descriptors of the process",
+);
+/// Limit of open files.
+pub const PROCESS_OPEN_FILES_MAX: MetricSpec = spec(
+    "cairn_process_open_files_max",
+    &[],
+    "Largest number of open file descriptors the system allows the process",
+);
+/// Processor time.
+pub const PROCESS_CPU_SECONDS: MetricSpec = spec(
+    "cairn_process_cpu_seconds",
+    &[],
+    "Processor time used by the process since its start, user and system",
+);

@@ -1,0 +1,45 @@
+//! What tests and benches stand on: real nodes, generated chains, and independent answers to compare with.
+//!
+//! | need | here |
+//! | --- | --- |
+//! | a real node | [`Bitcoind`] |
+//! | a chain of any size from a seed, streamed | [`ChainGenerator`] |
+//! | a chain with a model of every expected answer, forks included | [`TestChain`], [`Model`] |
+//! | scripts that can be spent, and transactions that do it | [`Lock`], [`spend`], [`wide_transaction`] |
+//! | block files, also broken ones | [`BlkWriter`], [`xor_folder`] |
+//! | a chain for the index without files or node | [`MemorySource`] |
+//! | real blocks and what a real node says about them | [`fixtures`] |
+//! | the bundled sample chain | [`sample`] |
+//!
+//! Functions that cannot go on panic with the reason: this crate is for tests, where that is the report.
+
+mod bitcoind;
+mod blkfile;
+mod chain;
+pub mod fixtures;
+mod generator;
+mod lock;
+mod mine;
+mod model;
+mod payee;
+mod rng;
+mod rpc;
+pub mod sample;
+mod source;
+
+pub use bitcoind::{Bitcoind, EXE_VARIABLE, NodeError, NodeOptions};
+pub use blkfile::{
+    BlkOptions, BlkWriter, MAINNET_MAGIC, REGTEST_MAGIC, RecordPlace, parse_plain, write_blocks,
+    xor_folder,
+};
+pub use chain::{Fork, OWN_NUMBERS, TestChain};
+pub use generator::{BlockPlan, ChainGenerator, Params, Shapes};
+pub use lock::{Coin, Lock, spend, wide_transaction};
+pub use mine::{BlockRecipe, COINBASE_MATURITY, subsidy};
+pub use model::{
+    Database, Model, ModelBlock, ModelStats, ModelTx, ModelUtxo, Place, RowOptions, Rows,
+    ScriptHash, Touch, TouchKind, is_unspendable, script_hash,
+};
+pub use rng::Rng;
+pub use rpc::{RpcError, satoshi};
+pub use source::MemorySource;

@@ -1,0 +1,444 @@
+//! Stage 2 of the first load: the transactions of each partition are sorted by id, their rows written, and their
+//! outputs joined with the inputs that spend them.
+//!
+//! Because both spills are cut by the same bits of the transaction id, a partition holds everything it needs: no
+//! output is ever looked up in a database. The `T`, `C`, `O` and `S` rows come out ascending and go straight into
+//! sorted files; the `H` rows are ordered by script and go to the history spill.
+
+use std::cmp::Ordering;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use bitcoin::hashes::{Hash, sha256};
+use bitcoin::{BlockHash, OutPoint, Txid};
+use bitcoin_slices::{Visit, Visitor, bsl};
+
+use super::add::{EDGE_RECORD_BYTES, Partitioned, TX_RECORD_BYTES};
+use super::addresses::AddressRuns;
+use super::files::{FileFactory, SortedFiles};
+use super::spill::SpillWriter;
+use crate::engine::Family;
+use crate::index::IndexError;
+use crate::rows;
+use crate::types::ScriptHash;
+
+/// What the second stage reads and where it writes.
+pub(super) struct JoinStage<'a> {
+    pub(super) factory: &'a FileFactory,
+    pub(super) txs: &'a Partitioned,
+    pub(super) edges: &'a Partitioned,
+    pub(super) history: &'a Partitioned,
+    /// Best chain, by height.
+    pub(super) chain: &'a [BlockHash],
+    pub(super) light_mode: bool,
+    pub(super) index_unspendables: bool,
+}
+
+/// Joins one contiguous range of partitions.
+pub(super) struct Joiner<'a> {
+    stage: &'a JoinStage<'a>,
+    rows: Rows<'a>,
+    raw: Vec<u8>,
+    edges: Vec<u8>,
+    tx_order: Vec<(u64, u32)>,
+    edge_order: Vec<u128>,
+}
+
+/// Everything that is written while outputs are visited.
+struct Rows<'a> {
+    txs: SortedFiles<'a>,
+    conf: SortedFiles<'a>,
+    outs: SortedFiles<'a>,
+    edge: SortedFiles<'a>,
+    history: SpillWriter<'a>,
+    addresses: Option<AddressRuns<'a>>,
+    index_unspendables: bool,
+    /// Value of the row at hand.
+    value: Vec<u8>,
+}
+
+impl<'a> Joiner<'a> {
+    pub(super) fn new(
+        stage: &'a JoinStage<'a>,
+        label: &str,
+        buffer_bytes: usize,
+        addresses: Option<AddressRuns<'a>>,
+    ) -> Self {
+        let files = |family| stage.factory.files(family, label);
+        Self {
+            stage,
+            rows: Rows {
+                txs: files(Family::Txs),
+                conf: files(Family::Confs),
+                outs: files(Family::Outs),
+                edge: files(Family::Edges),
+                history: SpillWriter::new(
+                    &stage.history.spill,
+                    stage.history.partitions,
+                    buffer_bytes,
+                ),
+                addresses,
+                index_unspendables: stage.index_unspendables,
+                value: Vec::new(),
+            },
+            raw: Vec::new(),
+            edges: Vec::new(),
+            tx_order: Vec::new(),
+            edge_order: Vec::new(),
+        }
+    }
+
+    /// Joins the next partition; partitions must come in ascending order.
+    pub(super) fn partition(&mut self, partition: usize) -> Result<(), IndexError> {
+        self.stage
+            .txs
+            .spill
+            .read(partition, 0, u64::MAX, &mut self.raw)?;
+        self.stage
+            .edges
+            .spill
+            .read(partition, 0, u64::MAX, &mut self.edges)?;
+        order_txs(&self.raw, &mut self.tx_order)?;
+        order_edges(&self.edges, &mut self.edge_order)?;
+
+        let mut spends = Spends {
+            records: &self.edges,
+            order: &self.edge_order,
+            next: 0,
+        };
+        let mut at = 0;
+        while at < self.tx_order.len() {
+            let first = TxRecord::at(&self.raw, self.tx_order[at].1)?;
+            let mut end = at + 1;
+            while end < self.tx_order.len()
+                && TxRecord::at(&self.raw, self.tx_order[end].1)?.txid == first.txid
+            {
+                end += 1;
+            }
+            if let Some(edge) = spends.before(first.txid) {
+                return Err(self.stage.missing_output(edge));
+            }
+            self.stage.tx(
+                &mut self.rows,
+                &self.raw,
+                &self.tx_order[at..end],
+                &mut spends,
+            )?;
+            at = end;
+        }
+        match spends.peek() {
+            Some(edge) => Err(self.stage.missing_output(edge)),
+            None => Ok(()),
+        }
+    }
+
+    /// Closes the files of the range and names them by family.
+    pub(super) fn finish(
+        mut self,
+        runs: &mut Vec<String>,
+    ) -> Result<Vec<(Family, Vec<PathBuf>)>, IndexError> {
+        self.rows.history.flush()?;
+        if let Some(addresses) = self.rows.addresses {
+            runs.extend(addresses.finish()?);
+        }
+        let files = [
+            self.rows.txs,
+            self.rows.conf,
+            self.rows.outs,
+            self.rows.edge,
+        ];
+        files.into_iter().map(SortedFiles::finish).collect()
+    }
+}
+
+impl JoinStage<'_> {
+    /// Writes all rows of one transaction id; `places` are its records, one per block that holds it.
+    fn tx(
+        &self,
+        rows: &mut Rows<'_>,
+        raw: &[u8],
+        places: &[(u64, u32)],
+        spends: &mut Spends<'_>,
+    ) -> Result<(), IndexError> {
+        let first = TxRecord::at(raw, places[0].1)?;
+        let txid = Txid::from_byte_array(*first.txid);
+        if !self.light_mode {
+            rows.txs.push(&rows::tx_key(&txid), first.raw)?;
+        }
+        let mut heights = Vec::with_capacity(places.len());
+        for &(_, offset) in places {
+            heights.push(TxRecord::at(raw, offset)?.height);
+        }
+        let mut blocks = Vec::with_capacity(heights.len());
+        for &height in &heights {
+            blocks.push(*self.chain.get(height as usize).ok_or_else(|| {
+                IndexError::Corrupt(format!("spilled transaction {txid} names height {height}, beyond the load's target; remove the index folder to start again"))
+            })?);
+        }
+        blocks.sort_unstable();
+        for block in &blocks {
+            rows.conf.push(&rows::conf_key(&txid, block), &[])?;
+        }
+        let mut outputs = Outputs {
+            rows,
+            txid: &txid,
+            heights: &heights,
+            spends,
+            error: None,
+        };
+        let visited = bsl::Transaction::visit(first.raw, &mut outputs);
+        if let Some(error) = outputs.error {
+            return Err(error);
+        }
+        visited.map_err(|error| {
+            IndexError::Corrupt(format!(
+                "spilled transaction {txid} does not parse: {error:?}"
+            ))
+        })?;
+        // Inputs that name an output index this transaction does not have.
+        match spends.of(&first.txid[..]) {
+            Some(edge) => Err(self.missing_output(edge)),
+            None => Ok(()),
+        }
+    }
+
+    fn missing_output(&self, edge: Edge<'_>) -> IndexError {
+        let block = self
+            .chain
+            .get(edge.height as usize)
+            .map(ToString::to_string);
+        IndexError::Corrupt(format!(
+            "block {} at height {}: input {} of transaction {} spends {}, which no block up to the load's target \
+             creates. The block files or the node are damaged or of another chain: check the node, then start again \
+             with an empty index folder",
+            block.unwrap_or_default(),
+            edge.height,
+            edge.vin,
+            Txid::from_byte_array(*edge.spender),
+            OutPoint::new(Txid::from_byte_array(*edge.txid), edge.vout),
+        ))
+    }
+}
+
+/// Visits the outputs of one transaction.
+struct Outputs<'r, 'a, 's, 'e> {
+    rows: &'r mut Rows<'a>,
+    txid: &'r Txid,
+    heights: &'r [u32],
+    spends: &'s mut Spends<'e>,
+    error: Option<IndexError>,
+}
+
+impl Visitor for Outputs<'_, '_, '_, '_> {
+    fn visit_tx_out(&mut self, vout: usize, out: &bsl::TxOut) -> ControlFlow<()> {
+        match self.output(vout as u32, out.script_pubkey(), out.value()) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                self.error = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+}
+
+impl Outputs<'_, '_, '_, '_> {
+    fn output(&mut self, vout: u32, script: &[u8], value: u64) -> Result<(), IndexError> {
+        let rows = &mut *self.rows;
+        rows.value.clear();
+        rows::write_out_value(script, value, &mut rows.value);
+        rows.outs
+            .push(&rows::out_key(self.txid, vout), &rows.value)?;
+        let listed = rows.index_unspendables || !rows::is_provably_unspendable(script);
+        let mut edge = self.spends.of_output(self.txid.as_byte_array(), vout);
+        if !listed && edge.is_none() {
+            return Ok(());
+        }
+        let scripthash = ScriptHash(sha256::Hash::hash(script).to_byte_array());
+        if listed {
+            for &height in self.heights {
+                let key = rows::hist_funding_key(&scripthash, height, self.txid, vout, value);
+                rows.history.push(&scripthash.0, &[&key[1..]])?;
+            }
+            if let Some(addresses) = &mut rows.addresses {
+                addresses.push(script)?;
+            }
+        }
+        while let Some(spend) = edge {
+            let spender = Txid::from_byte_array(*spend.spender);
+            let outpoint = OutPoint::new(*self.txid, vout);
+            rows.edge
+                .push(&rows::edge_key(&outpoint, &spender, spend.vin), &[])?;
+            let key = rows::hist_spending_key(
+                &scripthash,
+                spend.height,
+                &spender,
+                spend.vin,
+                &outpoint,
+                value,
+            );
+            rows.history.push(&scripthash.0, &[&key[1..]])?;
+            edge = self.spends.of_output(self.txid.as_byte_array(), vout);
+        }
+        Ok(())
+    }
+}
+
+struct TxRecord<'a> {
+    txid: &'a [u8; 32],
+    height: u32,
+    raw: &'a [u8],
+}
+
+impl<'a> TxRecord<'a> {
+    fn at(records: &'a [u8], offset: u32) -> Result<Self, IndexError> {
+        Self::parse(records.get(offset as usize..).unwrap_or_default()).ok_or_else(damaged_spill)
+    }
+
+    fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let (txid, rest) = bytes.split_first_chunk::<32>()?;
+        let (height, rest) = rest.split_first_chunk::<4>()?;
+        let (length, rest) = rest.split_first_chunk::<4>()?;
+        let raw = rest.get(..u32::from_le_bytes(*length) as usize)?;
+        Some(Self {
+            txid,
+            height: u32::from_le_bytes(*height),
+            raw,
+        })
+    }
+}
+
+pub(super) fn damaged_spill() -> IndexError {
+    IndexError::Corrupt(
+        "the first load's scratch files are damaged: remove the index folder to start again".into(),
+    )
+}
+
+fn prefix(hash: &[u8; 32]) -> u64 {
+    u64::from_be_bytes(hash[..8].try_into().expect("8 of 32 bytes"))
+}
+
+/// Fills `order` with the places of the records, by txid.
+fn order_txs(records: &[u8], order: &mut Vec<(u64, u32)>) -> Result<(), IndexError> {
+    order.clear();
+    let mut at = 0;
+    while at < records.len() {
+        let record = TxRecord::parse(&records[at..]).ok_or_else(damaged_spill)?;
+        // A partition is far below 4 GiB: the number of partitions grows with the chain.
+        order.push((
+            prefix(record.txid),
+            u32::try_from(at).map_err(|_| damaged_spill())?,
+        ));
+        at += TX_RECORD_BYTES + record.raw.len();
+    }
+    order.sort_unstable();
+    // Equal prefixes are the two places of one transaction, or ids ground out to look alike.
+    let full = |&(_, at): &(u64, u32)| {
+        let at = at as usize;
+        &records[at..at + 32]
+    };
+    for run in order
+        .chunk_by_mut(|a, b| a.0 == b.0)
+        .filter(|run| run.len() > 1)
+    {
+        run.sort_by(|a, b| full(a).cmp(full(b)));
+    }
+    Ok(())
+}
+
+/// Fills `order` with (first half of the txid, output index, record number), ascending by outpoint.
+fn order_edges(records: &[u8], order: &mut Vec<u128>) -> Result<(), IndexError> {
+    order.clear();
+    if !records.len().is_multiple_of(EDGE_RECORD_BYTES) {
+        return Err(damaged_spill());
+    }
+    for (number, record) in records.chunks_exact(EDGE_RECORD_BYTES).enumerate() {
+        let edge = Edge::parse(record).ok_or_else(damaged_spill)?;
+        let number = u32::try_from(number).map_err(|_| damaged_spill())?;
+        order.push(
+            u128::from(prefix(edge.txid)) << 64 | u128::from(edge.vout) << 32 | u128::from(number),
+        );
+    }
+    order.sort_unstable();
+    let outpoint = |order: &u128| {
+        let at = edge_number(*order) * EDGE_RECORD_BYTES;
+        Edge::parse(&records[at..at + EDGE_RECORD_BYTES]).map(|edge| (edge.txid, edge.vout))
+    };
+    for run in order
+        .chunk_by_mut(|a, b| a >> 64 == b >> 64)
+        .filter(|run| run.len() > 1)
+    {
+        let alike = run
+            .windows(2)
+            .all(|pair| outpoint(&pair[0]).map(|o| o.0) == outpoint(&pair[1]).map(|o| o.0));
+        if !alike {
+            run.sort_by(|a, b| outpoint(a).cmp(&outpoint(b)));
+        }
+    }
+    Ok(())
+}
+
+fn edge_number(order: u128) -> usize {
+    (order & u128::from(u32::MAX)) as usize
+}
+
+/// An input with the output it spends.
+#[derive(Clone, Copy)]
+struct Edge<'a> {
+    txid: &'a [u8; 32],
+    vout: u32,
+    spender: &'a [u8; 32],
+    vin: u32,
+    height: u32,
+}
+
+impl<'a> Edge<'a> {
+    fn parse(record: &'a [u8]) -> Option<Self> {
+        let (txid, rest) = record.split_first_chunk::<32>()?;
+        let (vout, rest) = rest.split_first_chunk::<4>()?;
+        let (spender, rest) = rest.split_first_chunk::<32>()?;
+        let (vin, rest) = rest.split_first_chunk::<4>()?;
+        let (height, _) = rest.split_first_chunk::<4>()?;
+        let [vout, vin, height] = [vout, vin, height].map(|n| u32::from_le_bytes(*n));
+        Some(Self {
+            txid,
+            vout,
+            spender,
+            vin,
+            height,
+        })
+    }
+}
+
+/// The edges of a partition, walked once in the order of their outpoints.
+struct Spends<'a> {
+    records: &'a [u8],
+    order: &'a [u128],
+    next: usize,
+}
+
+impl<'a> Spends<'a> {
+    fn peek(&self) -> Option<Edge<'a>> {
+        let at = edge_number(*self.order.get(self.next)?) * EDGE_RECORD_BYTES;
+        Edge::parse(&self.records[at..])
+    }
+
+    /// An edge that was passed by: its transaction id is lower than `txid`.
+    fn before(&self, txid: &[u8; 32]) -> Option<Edge<'a>> {
+        self.peek()
+            .filter(|edge| edge.txid.cmp(txid) == Ordering::Less)
+    }
+
+    fn of(&self, txid: &[u8]) -> Option<Edge<'a>> {
+        self.peek().filter(|edge| edge.txid[..] == *txid)
+    }
+
+    /// Takes the next edge if it spends this output.
+    #[inline]
+    fn of_output(&mut self, txid: &[u8; 32], vout: u32) -> Option<Edge<'a>> {
+        let edge = self
+            .peek()
+            .filter(|edge| edge.vout == vout && edge.txid == txid)?;
+        self.next += 1;
+        Some(edge)
+    }
+}

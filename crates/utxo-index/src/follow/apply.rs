@@ -1,0 +1,150 @@
+//! Applying blocks on top of the chain.
+
+use std::sync::PoisonError;
+
+use bitcoin::{OutPoint, Txid};
+
+use super::block::{BlockData, write_history_rows, write_txstore_rows};
+use super::outputs::{OutputMap, Prevout};
+use super::{Followed, Follower, write_tip};
+use crate::engine::Durability;
+use crate::headers::{NodeId, NodeMarks};
+use crate::index::{IndexError, Phase, SyncState};
+
+/// Serialized blocks that one group should hold, bytes. Rows take about four times as much while they are written.
+pub(super) const GROUP_BYTES: u64 = 8 << 20;
+/// Blocks in a group: the first one, and the most.
+const GROUP_BLOCKS_FIRST: usize = 8;
+const GROUP_BLOCKS_MAX: usize = 256;
+
+impl Follower<'_> {
+    /// Applies `nodes`, ascending, on the tip. Readers see each group as it is done; after a reorganisation not before
+    /// the new branch is as long as the old one was (`old_len`), or complete.
+    pub(super) fn apply(
+        &self,
+        state: &mut SyncState,
+        nodes: &[NodeId],
+        old_len: usize,
+        followed: &mut Followed,
+    ) -> Result<(), IndexError> {
+        self.progress.set_phase(Phase::Following, 0);
+        let mut rest = nodes;
+        let mut group_blocks = GROUP_BLOCKS_FIRST;
+        while !rest.is_empty() {
+            self.check_stop()?;
+            let (group, later) = rest.split_at(group_blocks.min(rest.len()));
+            let blocks = self.fetch(group)?;
+            let bytes: u64 = blocks
+                .iter()
+                .map(|data| data.block.total_size() as u64)
+                .sum();
+            self.apply_group(state, group, &blocks)?;
+            let txs: u64 = blocks.iter().map(|data| data.txids.len() as u64).sum();
+            followed.blocks += blocks.len() as u64;
+            followed.txs += txs;
+            self.progress.add_done(bytes);
+            self.progress.add_blocks(blocks.len() as u64);
+            self.progress.add_txs(txs);
+            rest = later;
+            if state.loaded && (rest.is_empty() || state.chain.len() >= old_len) {
+                (self.publish)(state);
+            }
+            // Aim at groups of the wanted size; sizes of neighbouring blocks are alike.
+            if bytes * 2 < GROUP_BYTES {
+                group_blocks = (group_blocks * 2).min(GROUP_BLOCKS_MAX);
+            } else if bytes > GROUP_BYTES {
+                group_blocks = (group_blocks / 2).max(1);
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_group(
+        &self,
+        state: &mut SyncState,
+        nodes: &[NodeId],
+        blocks: &[BlockData],
+    ) -> Result<(), IndexError> {
+        self.add(nodes, blocks)?;
+        let outputs = OutputMap::of_blocks(blocks, &self.stores.txstore)?;
+        let features = self.config.features();
+        let mut batch = self.stores.history.batch();
+        for data in blocks {
+            let prevout =
+                |txid: &Txid, vin: u32, outpoint: &OutPoint| -> Result<Prevout<'_>, IndexError> {
+                    outputs
+                        .get(outpoint)?
+                        .ok_or_else(|| missing_output(data, txid, vin, outpoint))
+                };
+            write_history_rows(
+                data,
+                features,
+                self.config.network,
+                prevout,
+                &mut |family, key| {
+                    batch.put(family, key, &[]);
+                },
+            )?;
+        }
+        self.stores.history.write(batch, Durability::Synced)?;
+        let mut tree = self.tree.write().unwrap_or_else(PoisonError::into_inner);
+        for id in nodes {
+            tree.set_marks(
+                *id,
+                NodeMarks {
+                    added: true,
+                    indexed: true,
+                },
+            );
+            state.chain.push(*id);
+        }
+        drop(tree);
+        state.stale.retain(|id| !nodes.contains(id));
+        if let (true, Some(last)) = (state.loaded, blocks.last()) {
+            write_tip(self.stores, last.hash)?;
+        }
+        Ok(())
+    }
+
+    /// Phase 1 of those blocks that do not have it: after a crash between the phases, or when a branch comes back,
+    /// their rows are there already.
+    fn add(&self, nodes: &[NodeId], blocks: &[BlockData]) -> Result<(), IndexError> {
+        let features = self.config.features();
+        let mut batch = self.stores.txstore.batch();
+        for (id, data) in nodes.iter().zip(blocks) {
+            if !self.tree().marks(*id).added {
+                write_txstore_rows(data, features, &mut |family, key, value| {
+                    batch.put(family, key, value)
+                });
+            }
+        }
+        self.stores.txstore.write(batch, Durability::Synced)?;
+        let mut tree = self.tree.write().unwrap_or_else(PoisonError::into_inner);
+        for id in nodes {
+            let marks = tree.marks(*id);
+            tree.set_marks(
+                *id,
+                NodeMarks {
+                    added: true,
+                    ..marks
+                },
+            );
+        }
+        Ok(())
+    }
+}
+
+/// The error for an input whose previous output is not in `txstore`: damage, or blocks of another chain.
+pub(super) fn missing_output(
+    data: &BlockData,
+    txid: &Txid,
+    vin: u32,
+    outpoint: &OutPoint,
+) -> IndexError {
+    IndexError::Corrupt(format!(
+        "missing previous output: block {} at height {}, input {vin} of transaction {txid} spends {outpoint}, which is \
+         not in txstore; run `cairn verify` on the heights below to find damaged blocks, or delete the index folder to \
+         build it anew",
+        data.hash, data.height
+    ))
+}

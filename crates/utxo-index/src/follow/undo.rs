@@ -1,0 +1,145 @@
+//! Taking blocks off the chain.
+//!
+//! The rows to delete are computed again from the block and its previous outputs, both of which `txstore` still has:
+//! no undo log, so no depth limit. Deleting a row that is not there is no error, so an undo that was interrupted is
+//! simply done again. Rows of `txstore` stay (a stale block keeps answering, and coming back is free), and so do `a`
+//! rows.
+
+use std::sync::PoisonError;
+
+use bitcoin::consensus::deserialize;
+use bitcoin::{Block, OutPoint, Transaction, Txid};
+
+use super::apply::missing_output;
+use super::block::{BlockData, write_history_rows};
+use super::outputs::{OutputMap, Prevout};
+use super::{Followed, Follower, write_tip};
+use crate::engine::{Durability, Family};
+use crate::headers::{NodeId, NodeMarks};
+use crate::index::{IndexError, SyncState};
+use crate::rows::{self, Features, RowKind};
+
+impl Follower<'_> {
+    /// Undoes `nodes`, from the tip down; one batch per block, so memory does not depend on the depth.
+    pub(super) fn undo(
+        &self,
+        state: &mut SyncState,
+        nodes: &[NodeId],
+        followed: &mut Followed,
+    ) -> Result<(), IndexError> {
+        let Some(first) = nodes.first() else {
+            return Ok(());
+        };
+        {
+            let tree = self.tree();
+            tracing::info!(
+                tip = %tree.hash(*first),
+                height = tree.height(*first),
+                depth = nodes.len(),
+                "reorganisation: taking blocks off the chain"
+            );
+        }
+        for id in nodes {
+            self.check_stop()?;
+            self.undo_block(*id)?;
+            let popped = state.chain.pop();
+            debug_assert_eq!(popped, Some(*id), "undo goes from the tip down");
+            state.stale.push(*id);
+            followed.undone += 1;
+        }
+        // The tip row follows at once: the chain may end here, when the source merely lost blocks.
+        if let (true, Some(tip)) = (state.loaded, state.chain.tip()) {
+            let hash = self.tree().hash(tip);
+            write_tip(self.stores, hash)?;
+        }
+        Ok(())
+    }
+
+    fn undo_block(&self, id: NodeId) -> Result<(), IndexError> {
+        let data = self.stored_block(id)?;
+        let blocks = [data];
+        let outputs = OutputMap::of_blocks(&blocks, &self.stores.txstore)?;
+        let [data] = blocks;
+        let mut batch = self.stores.history.batch();
+        let prevout =
+            |txid: &Txid, vin: u32, outpoint: &OutPoint| -> Result<Prevout<'_>, IndexError> {
+                outputs
+                    .get(outpoint)?
+                    .ok_or_else(|| missing_output(&data, txid, vin, outpoint))
+            };
+        let features = Features {
+            address_search: false,
+            ..self.config.features()
+        };
+        write_history_rows(
+            &data,
+            features,
+            self.config.network,
+            prevout,
+            &mut |family, key| {
+                batch.delete(family, key);
+            },
+        )?;
+        self.stores.history.write(batch, Durability::Synced)?;
+        let mut tree = self.tree.write().unwrap_or_else(PoisonError::into_inner);
+        let marks = tree.marks(id);
+        tree.set_marks(
+            id,
+            NodeMarks {
+                indexed: false,
+                ..marks
+            },
+        );
+        Ok(())
+    }
+
+    /// A stored block: from its rows, in light mode from the source.
+    fn stored_block(&self, id: NodeId) -> Result<BlockData, IndexError> {
+        let (hash, height, header) = {
+            let tree = self.tree();
+            (tree.hash(id), tree.height(id), tree.header(id))
+        };
+        if self.config.light_mode {
+            return self.fetch_one(hash, height);
+        }
+        let missing = |what: String| {
+            IndexError::Corrupt(format!(
+                "undoing block {hash} at height {height}: {what}; run `cairn verify`, or delete the index folder to build \
+                 it anew"
+            ))
+        };
+        let txstore = &self.stores.txstore;
+        let value = txstore
+            .get(Family::Blocks, &rows::block_key(RowKind::Txids, &hash))?
+            .ok_or_else(|| missing("its row X is missing".into()))?;
+        let txids = rows::decode_txids(&value)?;
+        let mut order: Vec<usize> = (0..txids.len()).collect();
+        order.sort_unstable_by_key(|at| rows::tx_key(&txids[*at]));
+        let keys: Vec<_> = order.iter().map(|at| rows::tx_key(&txids[*at])).collect();
+        let mut txdata: Vec<Option<Transaction>> = vec![None; txids.len()];
+        for (at, raw) in order
+            .into_iter()
+            .zip(txstore.multi_get(Family::Txs, &keys)?)
+        {
+            let txid = txids[at];
+            let raw =
+                raw.ok_or_else(|| missing(format!("the row T of transaction {txid} is missing")))?;
+            let tx = deserialize(&raw).map_err(|error| {
+                missing(format!(
+                    "the row T of transaction {txid} is damaged: {error}"
+                ))
+            })?;
+            txdata[at] = Some(tx);
+        }
+        let txdata = txdata
+            .into_iter()
+            .map(|tx| tx.expect("every place of the block was filled above"))
+            .collect();
+        Ok(BlockData {
+            hash,
+            height,
+            block: Block { header, txdata },
+            txids,
+        })
+    }
+}

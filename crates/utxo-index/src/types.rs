@@ -1,0 +1,158 @@
+//! What the index answers with. No type here has a serde representation: that belongs to the HTTP crates.
+
+use std::fmt;
+
+use bitcoin::block::Header;
+use bitcoin::hashes::{Hash, sha256};
+use bitcoin::hex::DisplayHex;
+use bitcoin::{Amount, BlockHash, OutPoint, Transaction, TxMerkleNode, TxOut, Txid};
+
+/// SHA-256 of a scriptPubKey, in the order SHA-256 outputs it (the order of the HTTP path and of the rows; the
+/// Electrum protocol uses the reverse).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ScriptHash(pub [u8; 32]);
+
+impl ScriptHash {
+    /// The scripthash of a scriptPubKey.
+    #[inline]
+    pub fn of(script: &[u8]) -> Self {
+        Self(sha256::Hash::hash(script).to_byte_array())
+    }
+}
+
+impl fmt::Display for ScriptHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}", self.0.as_hex())
+    }
+}
+
+impl fmt::Debug for ScriptHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A block of the best chain of a view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockRef {
+    /// Block hash.
+    pub hash: BlockHash,
+    /// Height; genesis is 0.
+    pub height: u32,
+    /// The header's time, Unix seconds.
+    pub time: u32,
+}
+
+/// A block as stored: also for stale blocks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BlockSummary {
+    /// Block hash.
+    pub hash: BlockHash,
+    /// Height (a stale block has one too).
+    pub height: u32,
+    /// The header.
+    pub header: Header,
+    /// Weight of the whole serialized block, weight units.
+    pub weight: u32,
+    /// Size of the whole serialized block, bytes.
+    pub size: u32,
+    /// Number of transactions.
+    pub tx_count: u32,
+    /// Median time of the block and its up to 10 predecessors.
+    pub median_time: u32,
+    /// Whether the block is on the best chain of the view.
+    pub in_best_chain: bool,
+}
+
+/// A transaction with what is needed to show it.
+#[derive(Debug, Clone)]
+pub struct TxRecord {
+    /// Its id.
+    pub txid: Txid,
+    /// The decoded transaction.
+    pub tx: Transaction,
+    /// Serialized size in bytes, witness included.
+    pub size: u32,
+    /// Weight units.
+    pub weight: u32,
+    /// The confirming block; `None`: not on the best chain.
+    pub block: Option<BlockRef>,
+    /// The spent output of each input, in input order; `None` for the coinbase's.
+    pub prevouts: Vec<Option<TxOut>>,
+    /// Fee in satoshi; 0 for the coinbase.
+    pub fee: u64,
+}
+
+/// Who spends an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spend {
+    /// Spending transaction.
+    pub txid: Txid,
+    /// Which of its inputs.
+    pub vin: u32,
+    /// The block that confirms it.
+    pub block: BlockRef,
+}
+
+/// An unspent output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Utxo {
+    /// Where.
+    pub outpoint: OutPoint,
+    /// How much.
+    pub value: Amount,
+    /// The block that confirms it.
+    pub block: BlockRef,
+}
+
+/// Totals of one script over the best chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ScriptStats {
+    /// Transactions that fund or spend the script.
+    pub tx_count: u64,
+    /// Outputs paid to it.
+    pub funded_txo_count: u64,
+    /// Their sum, satoshi.
+    pub funded_txo_sum: u64,
+    /// Outputs spent from it.
+    pub spent_txo_count: u64,
+    /// Their sum, satoshi.
+    pub spent_txo_sum: u64,
+}
+
+/// Position of a transaction in its block, with the sibling hashes that prove it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MerkleProof {
+    /// The block.
+    pub block: BlockRef,
+    /// Sibling hashes from the leaves up.
+    pub branch: Vec<TxMerkleNode>,
+    /// Index of the transaction in the block.
+    pub pos: u32,
+}
+
+/// Why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum QueryError {
+    /// The script's final set of unspent outputs is larger than the configured limit.
+    #[error("Too many unspent outputs")]
+    TooManyUtxos,
+    /// The request visited more rows than one request may; the work done is kept, asking again continues.
+    #[error("Scripthash history too large to scan")]
+    TooManyRows,
+    /// Address search is not enabled in this index.
+    #[error("address search disabled")]
+    AddressSearchDisabled,
+    /// A start index beyond the end of the block.
+    #[error("start index out of range")]
+    OutOfRange,
+    /// The node is needed for the answer (light mode) and did not give it.
+    #[error("{0}")]
+    Node(String),
+    /// The time of one request is over.
+    #[error("deadline exceeded")]
+    Deadline,
+    /// The store failed or a row is damaged. Says where.
+    #[error("{0}")]
+    Store(String),
+}

@@ -1,0 +1,9 @@
+//! The index against a model that shares no code with it.
+
+mod answers;
+mod cases;
+mod golden;
+mod options;
+mod property;
+mod support;
+mod verifying;

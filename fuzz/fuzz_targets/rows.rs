@@ -1,0 +1,14 @@
+//! Any bytes as a row: an error, or a row that encodes to the same bytes.
+#![no_main]
+
+use cairn_utxo_index::rows::{Db, Row};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: (u8, u8, &[u8])| {
+    let (db, split, bytes) = input;
+    let db = Db::ALL[usize::from(db) % Db::ALL.len()];
+    let (key, value) = bytes.split_at(usize::from(split).min(bytes.len()));
+    if let Ok(row) = Row::decode(db, key, value) {
+        assert_eq!(row.encode(), (key.to_vec(), value.to_vec()));
+    }
+});

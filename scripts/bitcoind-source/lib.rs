@@ -1,0 +1,1 @@
+//! Empty: only the dependency of this manifest matters.

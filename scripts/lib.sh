@@ -1,0 +1,19 @@
+# Shared by the scripts of this folder; sourced, not run.
+
+# Everything heavy (build outputs, the node) lives here, outside the checkout.
+CAIRN_CACHE="${CAIRN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cairn}"
+
+# The node that the tests run, by its own version number.
+BITCOIND_VERSION=31.99
+BITCOIND_DIR="$CAIRN_CACHE/bitcoind-$BITCOIND_VERSION"
+
+# fail TEXT...: one clear line, then stop.
+fail() {
+    printf 'error: %s\n' "$*" >&2
+    exit 1
+}
+
+# have COMMAND
+have() {
+    command -v "$1" >/dev/null 2>&1
+}
