@@ -15,7 +15,7 @@ use prometheus_client::registry::{Metric, Registry, Unit};
 
 use crate::names;
 
-/// Labels of one time series, in the order of [`MetricSpec::labels`].
+/// Labels of one time series, in the order of its metric.
 pub type Labels = Vec<(&'static str, String)>;
 /// A whole number that goes up and down.
 pub type GaugeFamily = Family<Labels, Gauge>;
