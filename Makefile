@@ -29,7 +29,8 @@ run: setup-run ## index the bundled sample chain, serve it and print the URLs
 test: setup ## lints, documentation examples and all tests, against a real bitcoind
 	@scripts/test $(ARGS)
 
-bench: setup-run ## measure; writes bench/RESULTS.md
+bench: setup-run ## measure; prints the tables of bench/RESULTS.md
+	cargo build --release -p cairn -p cairn-bench
 	cargo run --release -p cairn-bench -- $(ARGS)
 
 lint: setup ## formatting, house rules, clippy, rustdoc; warnings are errors

@@ -164,7 +164,7 @@ impl Drop for Server {
 
 /// Removes the cache databases of the server and, where the system allows it, the pages of all files.
 fn drop_caches(data: &Path) {
-    let Ok(chains) = fs::read_dir(data) else {
+    let Ok(chains) = fs::read_dir(data.join("chains")) else {
         return;
     };
     for chain in chains.flatten() {
