@@ -3,21 +3,19 @@
 //!
 //! * `cli`, `commands`: the command line, one module per command.
 //! * `settings`, `data_dir`, `stop`, `system`: what every command needs before it begins.
-//! * `app`: all chains of a configuration running together; `chain`, `worker`, `monitor`: one of them.
+//! * `app`: everything of a configuration running together; `services`: one module per thing that runs.
 //! * `serve`: which router answers on which listener.
 
 mod app;
-mod chain;
 mod cli;
 mod commands;
 mod data_dir;
 mod failure;
-mod monitor;
 mod serve;
+mod services;
 mod settings;
 mod stop;
 mod system;
-mod worker;
 
 use std::process::ExitCode;
 

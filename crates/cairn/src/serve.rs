@@ -26,7 +26,8 @@ use cairn_telemetry::routes::{health_router, metrics_router, part_health_router}
 use cairn_telemetry::{Health, HttpMetrics, MetricsRegistry};
 use serde_json::{Value, json};
 
-use crate::chain::Chain;
+use crate::services::Mounted;
+use crate::services::chain::Chain;
 
 /// Blocking reads of explorer pages at once.
 const EXPLORER_READERS: usize = 16;
@@ -62,6 +63,7 @@ impl Serving {
         &self,
         config: &cairn_config::Config,
         chains: &[Chain],
+        mounted: Vec<Mounted>,
     ) -> anyhow::Result<Vec<Planned>> {
         let mut planned = Vec::new();
         let mut apis = Vec::new();
@@ -80,7 +82,6 @@ impl Serving {
             apis.push((chain.config.id.as_str(), api));
         }
         let mut main = Router::new()
-            .merge(health_router(self.health.clone()))
             .merge(openapi_router(
                 &apis.iter().map(|(id, _)| *id).collect::<Vec<_>>(),
             )?)
@@ -95,6 +96,12 @@ impl Serving {
                     surface: self.surface(router, SURFACE_METRICS)?,
                 });
             }
+        }
+        for Mounted { path, router } in mounted {
+            main = match path.as_str() {
+                "" => main.merge(router),
+                path => main.nest(path, router),
+            };
         }
         if let [(_, api)] = apis.as_slice() {
             main = main.nest("/api", api.clone());

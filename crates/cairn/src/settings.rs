@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use cairn_config::{
     ChainConfig, Config, ConfigError, ConfigFile, Environment, Loaded, LogFormat, Sources,
+    UtxoConfig,
 };
 use cairn_telemetry::{Format, Logs};
 
@@ -64,13 +65,13 @@ pub(crate) fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
 pub(crate) fn load_with_chains(common: &Common) -> Result<Loaded, Failure> {
     let sources = sources(common)?;
     let loaded = load(&sources)?;
-    if loaded.config.chains.is_empty() {
+    if loaded.config.chains.is_empty() && loaded.config.scanner.is_none() {
         let place = match &sources.file {
             Some(file) => format!("{} names", file.name),
             None => format!("there is no {DEFAULT_FILE} here, and nothing else names"),
         };
         return Err(Failure::Usage(format!(
-            "{place} a chain: add a [[chain]] section (cairn.example.toml has one), or try `cairn demo`"
+            "{place} a chain: add a [[chain]] section (cairn.example.toml has one of each kind), or try `cairn demo`"
         )));
     }
     Ok(loaded)
@@ -79,16 +80,22 @@ pub(crate) fn load_with_chains(common: &Common) -> Result<Loaded, Failure> {
 /// The chain that a command was asked for.
 pub(crate) fn chain<'a>(config: &'a Config, id: &str) -> Result<&'a ChainConfig, Failure> {
     config.chain(id).ok_or_else(|| {
-        let known: Vec<&str> = config
-            .chains
-            .iter()
-            .map(|chain| chain.id.as_str())
-            .collect();
+        let known: Vec<&str> = config.chains.iter().map(ChainConfig::id).collect();
         Failure::Usage(format!(
             "there is no chain \"{id}\" in the configuration; it has: {}",
             known.join(", ")
         ))
     })
+}
+
+/// The chain that a command was asked for, where only a UTXO chain will do.
+pub(crate) fn utxo_chain<'a>(config: &'a Config, id: &str) -> Result<&'a UtxoConfig, Failure> {
+    match chain(config, id)? {
+        ChainConfig::Utxo(chain) => Ok(chain),
+        ChainConfig::Antelope(_) => Err(Failure::Usage(format!(
+            "\"{id}\" is an Antelope chain: it has a stream and no index; this command works on indexes"
+        ))),
+    }
 }
 
 /// Sets up the log output and repeats the configuration's warnings there.

@@ -1,20 +1,16 @@
-//! Reading and checking one `[[chain]]`.
+//! Reading and checking one `[[chain]]`: what every kind has, and the way to the rest.
 
-use std::path::{Path, PathBuf};
+mod antelope;
+mod utxo;
 
-use bitcoin::Network;
-use bitcoin::hex::FromHex;
-use secrecy::SecretString;
-
+use crate::keys::{self, Scope, Section};
 use crate::layers::RawSection;
-use crate::model::{ChainConfig, Listen, RpcAuth, RpcConfig};
-use crate::network::{self, NETWORKS};
+use crate::model::ChainConfig;
 use crate::problem::ProblemKind;
 use crate::reader::{At, Reader};
-use crate::redact::{percent_decode, redact_url, user_info};
 
 /// Kinds of ledger of the design that this version does not have.
-pub(crate) const KINDS_PLANNED: [&str; 2] = ["liquid", "antelope"];
+pub(crate) const KINDS_PLANNED: [&str; 1] = ["liquid"];
 /// Longest id.
 const ID_CHARS_MAX: usize = 64;
 /// First parts of paths on the main listener that are no chain.
@@ -33,12 +29,6 @@ const IDS_TAKEN: [&str; 13] = [
     "scripthash",
     "search",
 ];
-/// Longest file with a password, bytes.
-const PASSWORD_FILE_BYTES_MAX: u64 = 4096;
-/// Longest signet challenge, bytes: the limit of a script.
-const CHALLENGE_BYTES_MAX: usize = 10_000;
-
-const MB: u64 = 1_000_000;
 
 /// Reads a chain. Problems are left in the reader; the result is meaningful only when there are none.
 /// `None`: a kind of ledger that cannot be read.
@@ -48,85 +38,31 @@ pub(crate) fn read_chain(
     path: &str,
 ) -> Option<ChainConfig> {
     let at = At {
-        section: crate::keys::Section::Chain,
+        section: Section::Chain,
         raw,
         path,
     };
     let id = read_id(reader, &at);
-    if !read_kind(reader, &at) {
-        return None;
-    }
-    let network = read_network(reader, &at);
-    let problems_before = reader.problems.len();
-    let rpc_url = reader.text(&at, "rpc_url");
-    let node_dir = reader.text(&at, "node_dir");
-    let blocks_dir = reader.text(&at, "blocks_dir");
-    // A source that is given wrongly has been reported as that.
-    let is_source_known = reader.problems.len() == problems_before;
-    if is_source_known && rpc_url.is_empty() && node_dir.is_empty() && blocks_dir.is_empty() {
-        reader.problem(
-            &at,
-            "",
-            ProblemKind::Missing,
-            "the chain has no source: give rpc_url, node_dir or blocks_dir",
-        );
-    }
-    let cookie_file = reader.text(&at, "rpc_cookie_file");
-    let user = reader.text(&at, "rpc_user");
-    let password = reader.text(&at, "rpc_password");
-    let password_file = reader.text(&at, "rpc_password_file");
-    let given = GivenCredentials {
-        cookie_file,
-        user,
-        password,
-        password_file,
-    };
-    let rpc = read_rpc(reader, &at, &rpc_url, given);
-    let signet_challenge = read_challenge(reader, &at, network);
-    let magic = read_magic(reader, &at);
-    let esplora_listen = read_listen(reader, &at, "esplora_listen");
-    let light_mode = reader.bool(&at, "light_mode");
-    let address_search = reader.bool(&at, "address_search");
-    let index_unspendables = reader.bool(&at, "index_unspendables");
-    let utxos_limit = reader.integer(&at, "utxos_limit");
-    if reader.integer(&at, "history_limit") != 0 {
-        reader.problem(
-            &at,
-            "history_limit",
-            ProblemKind::Unsupported,
-            "this version of Cairn supports 0 only (no limit: every history has pages)",
-        );
-    }
-    let scan_rows_max = reader.integer(&at, "scan_rows_max");
-    let memory_mb = reader.integer(&at, "memory_mb");
-    let threads = reader.integer(&at, "threads");
-    Some(ChainConfig {
-        id,
-        network: network.unwrap_or(Network::Regtest),
-        magic,
-        signet_challenge,
-        rpc,
-        node_dir: set_path(node_dir),
-        blocks_dir: set_path(blocks_dir),
-        esplora_listen,
-        light_mode,
-        address_search,
-        index_unspendables,
-        utxos_limit: to_usize(utxos_limit),
-        scan_rows_max: to_usize(scan_rows_max),
-        memory_bytes: memory_mb.saturating_mul(MB),
-        threads: to_usize(threads),
+    let scope = read_kind(reader, &at)?;
+    refuse_foreign_keys(reader, &at, scope);
+    Some(match scope {
+        Scope::Antelope => ChainConfig::Antelope(antelope::read(reader, &at, id)),
+        _ => ChainConfig::Utxo(Box::new(utxo::read(reader, &at, id))),
     })
 }
 
-/// An empty path is one that is not set.
-fn set_path(text: String) -> Option<PathBuf> {
-    (!text.is_empty()).then(|| PathBuf::from(text))
-}
-
-/// The bounds of the keys are far below what a `usize` holds.
-fn to_usize(value: u64) -> usize {
-    usize::try_from(value).unwrap_or(usize::MAX)
+/// A key of another kind of chain would be ignored in silence.
+fn refuse_foreign_keys(reader: &mut Reader<'_>, at: &At<'_>, scope: Scope) {
+    for name in at.raw.entries.keys() {
+        let Some(kind) = keys::find(Section::Chain, name)
+            .filter(|key| key.scope != scope)
+            .and_then(|key| key.scope.kind())
+        else {
+            continue;
+        };
+        let message = format!("is for chains of kind \"{kind}\"; this one is of another kind");
+        reader.problem(at, name, ProblemKind::InvalidValue, message);
+    }
 }
 
 fn read_id(reader: &mut Reader<'_>, at: &At<'_>) -> String {
@@ -134,11 +70,8 @@ fn read_id(reader: &mut Reader<'_>, at: &At<'_>) -> String {
     if !at.raw.entries.contains_key("id") {
         return id;
     }
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    let problem = if id.is_empty() || id.len() > ID_CHARS_MAX || !id.bytes().all(allowed) {
-        Some(format!(
-            "\"{id}\" is not 1 to {ID_CHARS_MAX} characters of A-Z a-z 0-9 . _ -"
-        ))
+    let problem = if let Some(message) = not_a_name(&id) {
+        Some(message)
     } else if id.bytes().all(|byte| byte == b'.') {
         Some(format!(
             "\"{id}\" would be a folder's own or parent name; add a letter"
@@ -156,240 +89,34 @@ fn read_id(reader: &mut Reader<'_>, at: &At<'_>) -> String {
     id
 }
 
-/// Whether the rest of the section can be understood.
-fn read_kind(reader: &mut Reader<'_>, at: &At<'_>) -> bool {
+/// Why a text cannot be the name of a chain or of a host, which stand in URLs and in Redis keys.
+pub(crate) fn not_a_name(text: &str) -> Option<String> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let fits = !text.is_empty() && text.len() <= ID_CHARS_MAX && text.bytes().all(allowed);
+    (!fits)
+        .then(|| format!("\"{text}\" is not 1 to {ID_CHARS_MAX} characters of A-Z a-z 0-9 . _ -"))
+}
+
+/// Whose keys the section has; `None`: the rest of it cannot be understood.
+fn read_kind(reader: &mut Reader<'_>, at: &At<'_>) -> Option<Scope> {
+    const KINDS: [Scope; 2] = [Scope::Utxo, Scope::Antelope];
     let kind = reader.text(at, "kind");
-    if !at.raw.entries.contains_key("kind") || kind == "bitcoin" {
-        return true;
+    if let Some(scope) = KINDS.into_iter().find(|scope| scope.kind() == Some(&*kind)) {
+        return Some(scope);
     }
-    if KINDS_PLANNED.contains(&kind.as_str()) {
-        let message = format!(
-            "this version of Cairn does not support the kind \"{kind}\" yet; supported: bitcoin"
-        );
-        reader.problem(at, "kind", ProblemKind::Unsupported, message);
-        return false;
+    if !at.raw.entries.contains_key("kind") {
+        // Reported as missing. Most chains are of this kind: what else is wrong is worth telling.
+        return Some(Scope::Utxo);
     }
-    let message = format!("\"{kind}\" is not a kind of ledger; expected bitcoin");
-    reader.problem(at, "kind", ProblemKind::InvalidValue, message);
-    true
-}
-
-fn read_network(reader: &mut Reader<'_>, at: &At<'_>) -> Option<Network> {
-    let name = reader.text(at, "network");
-    let network = network::parse_network(&name);
-    if network.is_none() && at.raw.entries.contains_key("network") {
-        let names = NETWORKS.map(|(_, name)| name).join(", ");
-        let message = format!("\"{name}\" is not a network; expected one of {names}");
-        reader.problem(at, "network", ProblemKind::InvalidValue, message);
-    }
-    network
-}
-
-struct GivenCredentials {
-    cookie_file: String,
-    user: String,
-    password: String,
-    password_file: String,
-}
-
-fn read_rpc(
-    reader: &mut Reader<'_>,
-    at: &At<'_>,
-    rpc_url: &str,
-    given: GivenCredentials,
-) -> Option<RpcConfig> {
-    if rpc_url.is_empty() {
-        let unused = [
-            "rpc_cookie_file",
-            "rpc_user",
-            "rpc_password",
-            "rpc_password_file",
-        ]
-        .into_iter()
-        .filter(|_| reader.is_blank(at, "rpc_url"))
-        .find(|name| !reader.is_blank(at, name));
-        if let Some(name) = unused {
-            reader.problem(
-                at,
-                name,
-                ProblemKind::InvalidValue,
-                "has no effect without rpc_url",
-            );
-        }
-        return None;
-    }
-    let (url, in_url) = match split_url(rpc_url) {
-        Ok(parts) => parts,
-        Err(message) => {
-            let message = format!("\"{}\" {message}", redact_url(rpc_url));
-            reader.problem(at, "rpc_url", ProblemKind::InvalidValue, message);
-            return None;
-        }
-    };
-    let password_of_file = match given.password_file.as_str() {
-        "" => None,
-        file => match read_password_file(Path::new(file)) {
-            Ok(password) => Some(password),
-            Err(message) => {
-                reader.problem(at, "rpc_password_file", ProblemKind::Unreadable, message);
-                return None;
-            }
-        },
-    };
-    let mut contradiction = |name: &str, message: &str| {
-        reader.problem(at, name, ProblemKind::InvalidValue, message);
-        None
-    };
-    if in_url.is_some()
-        && !(given.user.is_empty() && given.password.is_empty() && password_of_file.is_none())
-    {
-        return contradiction(
-            "rpc_user",
-            "rpc_url holds a user already; give the credentials once",
-        );
-    }
-    if !given.password.is_empty() && password_of_file.is_some() {
-        return contradiction(
-            "rpc_password_file",
-            "rpc_password is given too; give one of the two",
-        );
-    }
-    let password = Some(given.password)
-        .filter(|password| !password.is_empty())
-        .or(password_of_file);
-    let pair = match (given.user, password) {
-        (user, Some(_)) if user.is_empty() => {
-            return contradiction("rpc_user", "a password is given without rpc_user");
-        }
-        (user, None) if !user.is_empty() => {
-            return contradiction("rpc_user", "needs rpc_password or rpc_password_file");
-        }
-        (user, Some(password)) => Some((user, password)),
-        (_, None) => in_url,
-    };
-    let auth = match (pair, set_path(given.cookie_file)) {
-        (Some(_), Some(_)) => {
-            return contradiction(
-                "rpc_cookie_file",
-                "a user and password are given too; give one of the two",
-            );
-        }
-        (Some((user, password)), None) => RpcAuth::UserPassword {
-            user,
-            password: SecretString::from(password),
-        },
-        (None, Some(file)) => RpcAuth::CookieFile(file),
-        (None, None) => RpcAuth::Unnamed,
-    };
-    Some(RpcConfig { url, auth })
-}
-
-type UserPassword = (String, String);
-
-/// Takes the credentials out of a URL.
-fn split_url(url: &str) -> Result<(String, Option<UserPassword>), String> {
-    const SCHEME: &str = "http://";
-    if url.starts_with("https://") {
-        return Err("asks for TLS, which this version of Cairn does not support; use http:// through a tunnel".to_owned());
-    }
-    if !url.starts_with(SCHEME) {
-        return Err(format!("does not begin with {SCHEME}"));
-    }
-    let (pair, rest) = match user_info(url) {
-        None => (None, &url[SCHEME.len()..]),
-        Some(range) => {
-            let rest = &url[range.end + 1..];
-            let Some((user, password)) = url[range].split_once(':') else {
-                return Err("has a user without a password before its @".to_owned());
-            };
-            (Some((percent_decode(user), percent_decode(password))), rest)
-        }
-    };
-    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let authority = if host.contains(':') && !host.ends_with(']') {
-        Listen::parse(host).map(|_| ())
+    let expected = "expected bitcoin or antelope";
+    let (problem, message) = if KINDS_PLANNED.contains(&kind.as_str()) {
+        let message =
+            format!("this version of Cairn does not support the kind \"{kind}\" yet; {expected}");
+        (ProblemKind::Unsupported, message)
     } else {
-        // No port: any host does that could stand before one.
-        Listen::parse(&format!("{host}:80")).map(|_| ())
+        let message = format!("\"{kind}\" is not a kind of ledger; {expected}");
+        (ProblemKind::InvalidValue, message)
     };
-    if authority.is_err() {
-        return Err(format!("has no usable host and port: \"{host}\""));
-    }
-    if rest.contains(char::is_whitespace) {
-        return Err("has a space in it".to_owned());
-    }
-    Ok((format!("{SCHEME}{rest}"), pair))
-}
-
-fn read_password_file(path: &Path) -> Result<String, String> {
-    let cannot = |error: std::io::Error| format!("cannot read {}: {error}", path.display());
-    let bytes = std::fs::metadata(path).map_err(cannot)?.len();
-    if bytes > PASSWORD_FILE_BYTES_MAX {
-        return Err(format!(
-            "{} holds {bytes} bytes; a password file has at most {PASSWORD_FILE_BYTES_MAX}",
-            path.display()
-        ));
-    }
-    let text = std::fs::read_to_string(path).map_err(cannot)?;
-    let password = text.trim_end_matches(['\n', '\r']);
-    if password.is_empty() {
-        return Err(format!("{} is empty", path.display()));
-    }
-    Ok(password.to_owned())
-}
-
-fn read_challenge(
-    reader: &mut Reader<'_>,
-    at: &At<'_>,
-    network: Option<Network>,
-) -> Option<Vec<u8>> {
-    let text = reader.text(at, "signet_challenge");
-    if text.is_empty() {
-        return None;
-    }
-    let Some(challenge) = Vec::<u8>::from_hex(&text)
-        .ok()
-        .filter(|challenge| challenge.len() <= CHALLENGE_BYTES_MAX)
-    else {
-        let message = format!("expected hex of at most {CHALLENGE_BYTES_MAX} bytes");
-        reader.problem(at, "signet_challenge", ProblemKind::InvalidValue, message);
-        return None;
-    };
-    if network.is_some_and(|network| network != Network::Signet) {
-        let message = "only a chain with network = \"signet\" has a challenge";
-        reader.problem(at, "signet_challenge", ProblemKind::InvalidValue, message);
-    }
-    Some(challenge)
-}
-
-fn read_magic(reader: &mut Reader<'_>, at: &At<'_>) -> Option<[u8; 4]> {
-    let text = reader.text(at, "magic");
-    if text.is_empty() {
-        return None;
-    }
-    let magic = <[u8; 4]>::from_hex(&text).ok();
-    if magic.is_none() {
-        let message = format!("\"{text}\" is not 8 hex digits");
-        reader.problem(at, "magic", ProblemKind::InvalidValue, message);
-    }
-    magic
-}
-
-/// An optional listener.
-pub(crate) fn read_listen(
-    reader: &mut Reader<'_>,
-    at: &At<'_>,
-    name: &'static str,
-) -> Option<Listen> {
-    let text = reader.text(at, name);
-    if text.is_empty() {
-        return None;
-    }
-    match Listen::parse(&text) {
-        Ok(listen) => Some(listen),
-        Err(message) => {
-            reader.problem(at, name, ProblemKind::InvalidValue, message);
-            None
-        }
-    }
+    reader.problem(at, "kind", problem, message);
+    None
 }

@@ -50,20 +50,31 @@ impl RawSection {
 /// Everything that was given.
 #[derive(Debug)]
 pub(crate) struct RawConfig {
-    pub(crate) root: RawSection,
-    pub(crate) http: RawSection,
-    pub(crate) telemetry: RawSection,
+    /// Every section but the chains, given or not.
+    sections: BTreeMap<Section, RawSection>,
     pub(crate) chains: Vec<RawSection>,
 }
 
 impl RawConfig {
     pub(crate) fn empty() -> Self {
         Self {
-            root: RawSection::at(Place::Default),
-            http: RawSection::at(Place::Default),
-            telemetry: RawSection::at(Place::Default),
+            sections: Section::ALL
+                .into_iter()
+                .map(|section| (section, RawSection::at(Place::Default)))
+                .collect(),
             chains: Vec::new(),
         }
+    }
+
+    /// A section that is not repeated.
+    pub(crate) fn section(&self, section: Section) -> &RawSection {
+        &self.sections[&section]
+    }
+
+    fn section_mut(&mut self, section: Section) -> &mut RawSection {
+        self.sections
+            .entry(section)
+            .or_insert_with(|| RawSection::at(Place::Default))
     }
 }
 
@@ -104,13 +115,10 @@ pub(crate) fn read_file(raw: &mut RawConfig, file: &ConfigFile, problems: &mut V
         let place = lines.place(name.span());
         let text: &str = name.get_ref();
         match (keys::find(Section::Root, text), keys::find_section(text)) {
-            (Some(key), _) => insert(&mut raw.root, key, value, place),
+            (Some(key), _) => insert(raw.section_mut(Section::Root), key, value, place),
             (None, Some(Section::Chain)) => read_chains(raw, value, &place, &lines, problems),
             (None, Some(section)) => {
-                let target = match section {
-                    Section::Http => &mut raw.http,
-                    _ => &mut raw.telemetry,
-                };
+                let target = raw.section_mut(section);
                 target.place = place;
                 read_table(target, section, section.name(), value, &lines, problems);
             }
@@ -358,12 +366,11 @@ fn overlay(
                 Some(index),
             )
         }
-        [section, name] if matches!(*section, "http" | "telemetry") => {
-            let known = if *section == "http" {
-                Section::Http
-            } else {
-                Section::Telemetry
-            };
+        [section, name]
+            if keys::find_section(section).is_some_and(|known| known != Section::Chain) =>
+        {
+            // The guard has found it.
+            let known = keys::find_section(section).unwrap_or(Section::Root);
             (known, (*section).to_owned(), *name, None)
         }
         [section, rest @ ..] if keys::is_planned(section, "") => {
@@ -386,9 +393,6 @@ fn overlay(
     };
     let value = text_value(key.kind, value);
     let target = match (section, index) {
-        (Section::Root, _) => &mut raw.root,
-        (Section::Http, _) => &mut raw.http,
-        (Section::Telemetry, _) => &mut raw.telemetry,
         (Section::Chain, index) => {
             let index = index.unwrap_or_default();
             if index == raw.chains.len() {
@@ -396,6 +400,7 @@ fn overlay(
             }
             &mut raw.chains[index]
         }
+        (section, _) => raw.section_mut(section),
     };
     target.entries.insert(key.name, RawEntry { value, place });
     Ok(())

@@ -23,12 +23,17 @@ mod problem;
 mod reader;
 mod redact;
 pub mod reference;
+mod services;
 mod substitute;
 mod suggest;
+mod table;
+mod values;
 
 pub use load::{ConfigFile, Environment, Loaded, Setting, Sources, load};
 pub use model::{
-    ChainConfig, Config, HttpConfig, Listen, LogFormat, RpcAuth, RpcConfig, TelemetryConfig,
+    AbiFallback, AntelopeConfig, CertificateFiles, ChainConfig, Config, ElectrumConfig, HttpConfig,
+    JsonProfile, Listen, LogFormat, RedisConfig, RpcAuth, RpcConfig, ScannerConfig, StreamConfig,
+    TelemetryConfig, TrimPolicy, UtxoConfig,
 };
 pub use network::{network_name, parse_network};
 pub use problem::{ConfigError, Place, Problem, ProblemKind};

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use crate::chain;
 use crate::keys::Section;
 use crate::layers::{self, RawConfig, RawEntry, RawValue};
-use crate::model::{Config, HttpConfig, Listen, LogFormat, TelemetryConfig};
+use crate::model::{ChainConfig, Config, HttpConfig, Listen, LogFormat, TelemetryConfig};
 use crate::problem::{ConfigError, Place, Problem, ProblemKind};
 use crate::reader::{At, Reader};
+use crate::services;
+use crate::values::read_listen;
 
 /// Longest configuration file, bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -173,7 +175,9 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     let mut reader = Reader {
         environment: &sources.environment,
         allow_inline_secrets: matches!(
-            raw.root.entries.get("allow_inline_secrets"),
+            raw.section(Section::Root)
+                .entries
+                .get("allow_inline_secrets"),
             Some(RawEntry {
                 value: RawValue::Bool(true),
                 ..
@@ -209,7 +213,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
 fn read(reader: &mut Reader<'_>, raw: &RawConfig) -> Config {
     let root = At {
         section: Section::Root,
-        raw: &raw.root,
+        raw: raw.section(Section::Root),
         path: "",
     };
     let data_dir = reader.text(&root, "data_dir");
@@ -236,11 +240,15 @@ fn read(reader: &mut Reader<'_>, raw: &RawConfig) -> Config {
         data_dir: PathBuf::from(data_dir),
         http,
         telemetry,
+        redis: services::read_redis(reader, raw),
+        stream: services::read_stream(reader, raw),
+        scanner: services::read_scanner(reader, raw),
         chains,
     };
     // A chain that could not be read at all has been reported; without it the numbers of the others do not fit.
     if config.chains.len() == raw.chains.len() {
         check_unique_ids(reader, raw, &config);
+        check_stream_of_ledger(reader, raw, &config);
         check_unique_listeners(reader, raw, &config);
     }
     config
@@ -249,7 +257,7 @@ fn read(reader: &mut Reader<'_>, raw: &RawConfig) -> Config {
 fn read_http(reader: &mut Reader<'_>, raw: &RawConfig) -> HttpConfig {
     let at = At {
         section: Section::Http,
-        raw: &raw.http,
+        raw: raw.section(Section::Http),
         path: Section::Http.name(),
     };
     let text = reader.text(&at, "listen");
@@ -290,7 +298,7 @@ fn is_origin(text: &str) -> bool {
 fn read_telemetry(reader: &mut Reader<'_>, raw: &RawConfig) -> TelemetryConfig {
     let at = At {
         section: Section::Telemetry,
-        raw: &raw.telemetry,
+        raw: raw.section(Section::Telemetry),
         path: Section::Telemetry.name(),
     };
     let log = reader.text(&at, "log");
@@ -305,7 +313,7 @@ fn read_telemetry(reader: &mut Reader<'_>, raw: &RawConfig) -> TelemetryConfig {
             LogFormat::Auto
         }
     };
-    let metrics_listen = chain::read_listen(reader, &at, "metrics_listen");
+    let metrics_listen = read_listen(reader, &at, "metrics_listen");
     TelemetryConfig {
         log,
         format,
@@ -324,14 +332,14 @@ fn chain_at<'a>(raw: &'a RawConfig, index: usize, path: &'a str) -> At<'a> {
 fn check_unique_ids(reader: &mut Reader<'_>, raw: &RawConfig, config: &Config) {
     for (index, chain) in config.chains.iter().enumerate() {
         // Folders of two ids that differ in case alone are one folder on some file systems.
-        let first = config.chains[..index]
-            .iter()
-            .position(|other| other.id.eq_ignore_ascii_case(&chain.id) && !chain.id.is_empty());
+        let first = config.chains[..index].iter().position(|other| {
+            other.id().eq_ignore_ascii_case(chain.id()) && !chain.id().is_empty()
+        });
         if let Some(first) = first {
             let path = format!("chain[{index}]");
             let message = format!(
                 "\"{}\" is the id of chain[{first}] already; ids differ in more than case",
-                chain.id
+                chain.id()
             );
             reader.problem(
                 &chain_at(raw, index, &path),
@@ -343,10 +351,24 @@ fn check_unique_ids(reader: &mut Reader<'_>, raw: &RawConfig, config: &Config) {
     }
 }
 
+/// The ledger's events and a chain's would share a stream.
+fn check_stream_of_ledger(reader: &mut Reader<'_>, raw: &RawConfig, config: &Config) {
+    let Some(scanner) = &config.scanner else {
+        return;
+    };
+    if config.chain(&scanner.chain_id).is_some() {
+        let at = services::scanner_at(raw);
+        let message = format!(
+            "\"{}\" is the id of a chain; the ledger needs a stream of its own",
+            scanner.chain_id
+        );
+        reader.problem(&at, "chain_id", ProblemKind::InvalidValue, message);
+    }
+}
+
 fn check_unique_listeners(reader: &mut Reader<'_>, raw: &RawConfig, config: &Config) {
     let mut taken = vec![("http.listen".to_owned(), config.http.listen.clone())];
-    let mut check = |listen: &Option<Listen>, at: &At<'_>, name: &str| {
-        let Some(listen) = listen else { return };
+    let mut check = |listen: &Listen, at: &At<'_>, name: &str| {
         let any_port = matches!(listen, Listen::Tcp { port: 0, .. });
         match taken.iter().find(|(_, other)| other == listen) {
             Some((path, _)) if !any_port => {
@@ -358,20 +380,23 @@ fn check_unique_listeners(reader: &mut Reader<'_>, raw: &RawConfig, config: &Con
     };
     let telemetry = At {
         section: Section::Telemetry,
-        raw: &raw.telemetry,
+        raw: raw.section(Section::Telemetry),
         path: Section::Telemetry.name(),
     };
-    check(
-        &config.telemetry.metrics_listen,
-        &telemetry,
-        "metrics_listen",
-    );
+    if let Some(listen) = &config.telemetry.metrics_listen {
+        check(listen, &telemetry, "metrics_listen");
+    }
     for (index, chain) in config.chains.iter().enumerate() {
+        let ChainConfig::Utxo(chain) = chain else {
+            continue;
+        };
         let path = format!("chain[{index}]");
-        check(
-            &chain.esplora_listen,
-            &chain_at(raw, index, &path),
-            "esplora_listen",
-        );
+        let at = chain_at(raw, index, &path);
+        if let Some(listen) = &chain.esplora_listen {
+            check(listen, &at, "esplora_listen");
+        }
+        for (name, listen) in chain.electrum.listeners() {
+            check(listen, &at, name);
+        }
     }
 }

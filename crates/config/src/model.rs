@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bitcoin::Network;
 use secrecy::SecretString;
@@ -15,6 +16,12 @@ pub struct Config {
     pub http: HttpConfig,
     /// Logs and metrics.
     pub telemetry: TelemetryConfig,
+    /// The Redis of streams and of the application ledger.
+    pub redis: RedisConfig,
+    /// How long streams keep their events.
+    pub stream: StreamConfig,
+    /// The application ledger; `None`: not enabled.
+    pub scanner: Option<ScannerConfig>,
     /// The chains, in the order of the file; ids are unique. May be empty: only commands that need a chain object.
     pub chains: Vec<ChainConfig>,
 }
@@ -22,7 +29,28 @@ pub struct Config {
 impl Config {
     /// The chain of an id.
     pub fn chain(&self, id: &str) -> Option<&ChainConfig> {
-        self.chains.iter().find(|chain| chain.id == id)
+        self.chains.iter().find(|chain| chain.id() == id)
+    }
+
+    /// The chains of kind `bitcoin`, in the order of the file.
+    pub fn utxo_chains(&self) -> impl Iterator<Item = &UtxoConfig> {
+        self.chains.iter().filter_map(|chain| match chain {
+            ChainConfig::Utxo(chain) => Some(&**chain),
+            ChainConfig::Antelope(_) => None,
+        })
+    }
+
+    /// The chains of kind `antelope`, in the order of the file.
+    pub fn antelope_chains(&self) -> impl Iterator<Item = &AntelopeConfig> {
+        self.chains.iter().filter_map(|chain| match chain {
+            ChainConfig::Antelope(chain) => Some(chain),
+            ChainConfig::Utxo(_) => None,
+        })
+    }
+
+    /// Whether something that is configured needs a Redis.
+    pub fn needs_redis(&self) -> bool {
+        self.scanner.is_some() || self.antelope_chains().next().is_some()
     }
 
     /// Where the index of a chain lives: `chains/ID` below the data folder.
@@ -62,9 +90,158 @@ pub enum LogFormat {
     Json,
 }
 
-/// One `[[chain]]` of kind `bitcoin`.
+/// `[redis]`
 #[derive(Debug, Clone)]
-pub struct ChainConfig {
+pub struct RedisConfig {
+    /// Where it is, password included, its syntax not yet checked; `None`: a private server below the data folder.
+    pub url: Option<SecretString>,
+    /// The program of the private server.
+    pub server: PathBuf,
+}
+
+/// `[stream]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamConfig {
+    /// Age at which events are trimmed.
+    pub window: Duration,
+    /// Time between two rounds of trimming.
+    pub trim_interval: Duration,
+    /// Whether subscriptions hold events back.
+    pub policy: TrimPolicy,
+    /// Most events of a stream, whatever the policy says; `None`: any number.
+    pub max_len: Option<u64>,
+    /// Newest blocks whose events age does not trim.
+    pub min_blocks: u64,
+}
+
+/// What is trimmed of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TrimPolicy {
+    /// Everything older than the window.
+    Window,
+    /// Nothing that a registered subscription has not acknowledged.
+    Hold {
+        /// Events older than this are trimmed all the same.
+        at_most: Duration,
+    },
+}
+
+/// `[scanner]`, enabled.
+#[derive(Debug, Clone)]
+pub struct ScannerConfig {
+    /// The host of the application: safe in a URL and in a key.
+    pub host_id: String,
+    /// Name of the ledger's stream: safe in a URL and in a key.
+    pub chain_id: String,
+    /// Token of the admin endpoints; `None`: they are off.
+    pub admin_token: Option<SecretString>,
+    /// Token of who sends records; `None`: none are accepted over HTTP.
+    pub ingest_token: Option<SecretString>,
+}
+
+/// One `[[chain]]`.
+#[derive(Debug, Clone)]
+pub enum ChainConfig {
+    /// Kind `bitcoin`.
+    Utxo(Box<UtxoConfig>),
+    /// Kind `antelope`.
+    Antelope(AntelopeConfig),
+}
+
+impl ChainConfig {
+    /// Its id: safe in a URL, in a key and as the name of a folder.
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Utxo(chain) => &chain.id,
+            Self::Antelope(chain) => &chain.id,
+        }
+    }
+}
+
+/// A chain of kind `antelope`.
+#[derive(Debug, Clone)]
+pub struct AntelopeConfig {
+    /// Its id.
+    pub id: String,
+    /// The node's State History: `ws://…`, `wss://…` or `unix:/path`.
+    pub ship_url: String,
+    /// The node's chain API, `http://…` or `https://…`.
+    pub chain_url: Option<String>,
+    /// What to do without an ABI.
+    pub abi_fallback: AbiFallback,
+    /// Publish final blocks only.
+    pub irreversible_only: bool,
+    /// First block when nothing has been published yet; negative = behind the head; 0 = the node's first.
+    pub start_block: i64,
+    /// The chain's id, where it is known beforehand.
+    pub expect_chain_id: Option<[u8; 32]>,
+    /// How decoded values print.
+    pub json_profile: JsonProfile,
+}
+
+/// What to do when no ABI of a contract is known at a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AbiFallback {
+    /// Ask the chain API for the one it has now.
+    RpcCurrent,
+    /// Publish the data undecoded.
+    Fail,
+}
+
+/// How decoded Antelope values print (`spec/antelope.md` 1.8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JsonProfile {
+    /// As the peer's library does.
+    Wharfkit,
+    /// As the node does.
+    Nodeos,
+}
+
+/// The Electrum server of a chain; no listener = none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ElectrumConfig {
+    /// Plain TCP.
+    pub tcp: Vec<Listen>,
+    /// TLS.
+    pub tls: Vec<Listen>,
+    /// WebSocket.
+    pub ws: Vec<Listen>,
+    /// WebSocket inside TLS.
+    pub wss: Vec<Listen>,
+    /// Certificate and key; `None`: a self-signed pair.
+    pub certificate: Option<CertificateFiles>,
+    /// Text that wallets show.
+    pub banner_file: Option<PathBuf>,
+    /// Address for donations, empty for none.
+    pub donation_address: String,
+}
+
+impl ElectrumConfig {
+    /// All listeners with the key that names them.
+    pub fn listeners(&self) -> impl Iterator<Item = (&'static str, &Listen)> {
+        [
+            ("electrum_listen", &self.tcp),
+            ("electrum_tls_listen", &self.tls),
+            ("electrum_ws_listen", &self.ws),
+            ("electrum_wss_listen", &self.wss),
+        ]
+        .into_iter()
+        .flat_map(|(name, listeners)| listeners.iter().map(move |listen| (name, listen)))
+    }
+}
+
+/// A certificate chain and its private key, PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The certificate chain.
+    pub cert: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+/// A chain of kind `bitcoin`.
+#[derive(Debug, Clone)]
+pub struct UtxoConfig {
     /// Its id: safe in a URL and as the name of a folder.
     pub id: String,
     /// Its network.
@@ -81,6 +258,10 @@ pub struct ChainConfig {
     pub blocks_dir: Option<PathBuf>,
     /// The listener with Esplora at its root.
     pub esplora_listen: Option<Listen>,
+    /// The node's ZMQ publisher, `tcp://HOST:PORT`.
+    pub zmq_url: Option<String>,
+    /// The Electrum server.
+    pub electrum: ElectrumConfig,
     /// No transaction bodies.
     pub light_mode: bool,
     /// Rows for address search.
@@ -100,7 +281,7 @@ pub struct ChainConfig {
 /// How to reach a node.
 #[derive(Debug, Clone)]
 pub struct RpcConfig {
-    /// `http://…`, without credentials, so that it can be printed.
+    /// `http://…` or `https://…`, without credentials, so that it can be printed.
     pub url: String,
     /// What to say there.
     pub auth: RpcAuth,

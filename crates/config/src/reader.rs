@@ -95,6 +95,14 @@ impl Reader<'_> {
         }
     }
 
+    /// A whole number within the key's bounds, which may be negative.
+    pub(crate) fn signed(&mut self, at: &At<'_>, name: &'static str) -> i64 {
+        match self.value(at, name) {
+            RawValue::Integer(value) => value,
+            _ => 0,
+        }
+    }
+
     /// A list of strings.
     pub(crate) fn list(&mut self, at: &At<'_>, name: &'static str) -> Vec<String> {
         let RawValue::List(values) = self.value(at, name) else {

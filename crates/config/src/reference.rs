@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::keys::{Example, KEYS, Key, Section};
+use crate::keys::{Example, KEYS, Key, Scope, Section};
 
 /// Width at which comments are broken.
 const COMMENT_WIDTH: usize = 116;
@@ -23,21 +23,56 @@ pub fn example_file() -> String {
         push_line(&mut out, format!("# {line}").trim_end());
     }
     for section in Section::ALL {
-        out.push('\n');
-        if !section.header().is_empty() {
-            push_line(&mut out, &format!("# {}", section.doc()));
-            push_line(&mut out, section.header());
-        }
-        for key in KEYS.iter().filter(|key| key.section == section) {
-            push_comment(&mut out, key.doc);
-            push_line(&mut out, &example_line(key));
+        for scope in scopes(section) {
+            out.push('\n');
+            if !section.header().is_empty() {
+                push_line(&mut out, &format!("# {}", section_doc(section, scope)));
+                push_line(&mut out, section.header());
+            }
+            for key in keys_of(section, scope) {
+                push_comment(&mut out, key.doc);
+                push_line(&mut out, &example_line(key, scope));
+            }
         }
     }
     out
 }
 
-fn example_line(key: &Key) -> String {
+/// The kinds of chains that a section is written out for, one after the other.
+fn scopes(section: Section) -> &'static [Scope] {
+    match section {
+        Section::Chain => &[Scope::Utxo, Scope::Antelope],
+        _ => &[Scope::Every],
+    }
+}
+
+fn keys_of(section: Section, scope: &Scope) -> impl Iterator<Item = &'static Key> {
+    KEYS.iter().filter(move |key| {
+        key.section == section && (key.scope == Scope::Every || key.scope == *scope)
+    })
+}
+
+fn section_doc(section: Section, scope: &Scope) -> String {
+    match scope.kind() {
+        None => section.doc().to_owned(),
+        Some(kind) => format!("A chain of kind \"{kind}\". {}", section.doc()),
+    }
+}
+
+/// What the example says of the two keys that every chain has.
+fn example_value(key: &Key, scope: &Scope) -> Option<&'static str> {
+    match (key.section, key.name, scope) {
+        (Section::Chain, "id", Scope::Antelope) => Some("\"eos-mainnet\""),
+        (Section::Chain, "kind", Scope::Antelope) => Some("\"antelope\""),
+        _ => None,
+    }
+}
+
+fn example_line(key: &Key, scope: &Scope) -> String {
     let name = key.name;
+    if let Some(value) = example_value(key, scope) {
+        return format!("{name} = {value}");
+    }
     match key.example {
         Example::Default => format!("{name} = {}", key.default.unwrap_or("\"\"")),
         Example::Value(value) => format!("{name} = {value}"),
@@ -98,26 +133,29 @@ Cairn prints contains a secret.
 pub fn manual() -> String {
     let mut out = MANUAL_HEAD.to_owned();
     for section in Section::ALL {
-        let title = match section {
-            Section::Root => "Before the first section".to_owned(),
-            section => format!("`{}`", section.header()),
-        };
-        let _ = write!(out, "\n## {title}\n\n");
-        if !section.doc().is_empty() {
-            let _ = write!(out, "{}\n\n", section.doc());
-        }
-        out.push_str("| key | type | default | what it does |\n| --- | --- | --- | --- |\n");
-        for key in KEYS.iter().filter(|key| key.section == section) {
-            let default = key
-                .default
-                .map_or("required".to_owned(), |default| format!("`{default}`"));
-            let doc = key.doc.replace('|', "\\|");
-            let _ = writeln!(
-                out,
-                "| `{}` | {} | {default} | {doc} |",
-                key.name,
-                key.kind.describe()
-            );
+        for scope in scopes(section) {
+            let title = match (section, scope.kind()) {
+                (Section::Root, _) => "Before the first section".to_owned(),
+                (section, None) => format!("`{}`", section.header()),
+                (section, Some(kind)) => format!("`{}` of kind `{kind}`", section.header()),
+            };
+            let _ = write!(out, "\n## {title}\n\n");
+            if !section.doc().is_empty() {
+                let _ = write!(out, "{}\n\n", section.doc());
+            }
+            out.push_str("| key | type | default | what it does |\n| --- | --- | --- | --- |\n");
+            for key in keys_of(section, scope) {
+                let default = key
+                    .default
+                    .map_or("required".to_owned(), |default| format!("`{default}`"));
+                let doc = key.doc.replace('|', "\\|");
+                let _ = writeln!(
+                    out,
+                    "| `{}` | {} | {default} | {doc} |",
+                    key.name,
+                    key.kind.describe()
+                );
+            }
         }
     }
     out

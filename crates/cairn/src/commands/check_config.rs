@@ -33,7 +33,7 @@ pub(crate) fn run(common: &Common, as_json: bool) -> Result<ExitCode, Failure> {
 
 /// A configuration without a chain is whole, but nothing can be done with it.
 fn point_out_no_chains(mut loaded: Loaded) -> Loaded {
-    if loaded.config.chains.is_empty() {
+    if loaded.config.chains.is_empty() && loaded.config.scanner.is_none() {
         loaded
             .warnings
             .push("no [[chain]] section: there is nothing to index".to_owned());

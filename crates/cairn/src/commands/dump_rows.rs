@@ -9,7 +9,8 @@ use cairn_utxo_index::Db;
 use crate::cli::{Common, Database, DumpArgs};
 use crate::data_dir::DataDirLock;
 use crate::failure::Failure;
-use crate::{chain, settings};
+use crate::services::chain::open_index;
+use crate::settings;
 
 /// Bytes written to stdout at once.
 const BUFFER_BYTES: usize = 1 << 16;
@@ -17,13 +18,13 @@ const BUFFER_BYTES: usize = 1 << 16;
 /// Runs the command.
 pub(crate) fn run(common: &Common, args: &DumpArgs) -> Result<ExitCode, Failure> {
     let loaded = settings::load_with_chains(common)?;
-    let config = settings::chain(&loaded.config, &args.chain)?;
+    let config = settings::utxo_chain(&loaded.config, &args.chain)?;
     settings::start_logs(&loaded)?;
     if settings::existing_index(&loaded.config, &args.chain).is_none() {
         return Err(no_index(&args.chain).into());
     }
     let _lock = DataDirLock::take(&loaded.config.data_dir)?;
-    let index = chain::open_index(&loaded.config, config)?;
+    let index = open_index(&loaded.config, config)?;
     let db = match args.db {
         Database::Txstore => Db::Txstore,
         Database::History => Db::History,

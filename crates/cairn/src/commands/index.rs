@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use cairn_telemetry::{Logs, ProgressReporter};
 use cairn_utxo_index::{Index, SyncOutcome};
 
-use crate::chain::Chain;
 use crate::cli::{Common, IndexArgs};
 use crate::data_dir::DataDirLock;
 use crate::failure::Failure;
-use crate::monitor;
+use crate::services::chain::Chain;
+use crate::services::monitor;
+use crate::services::worker::{Backoff, Verdict, verdict};
 use crate::stop::{Stop, interrupted};
-use crate::worker::{Backoff, Verdict, verdict};
 use crate::{settings, system};
 
 /// How long a source that does not answer is waited for.
@@ -25,7 +25,7 @@ const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
 /// Runs the command.
 pub(crate) fn run(common: &Common, args: &IndexArgs) -> Result<ExitCode, Failure> {
     let loaded = settings::load_with_chains(common)?;
-    let config = settings::chain(&loaded.config, &args.chain)?;
+    let config = settings::utxo_chain(&loaded.config, &args.chain)?;
     let logs = settings::start_logs(&loaded)?;
     system::raise_open_files();
     let runtime = system::runtime()?;
@@ -102,7 +102,7 @@ fn sync(chain: &Chain, until: Option<u32>, stop: &Stop) -> anyhow::Result<Option
         };
         match verdict(&error) {
             Verdict::Stopped => return Ok(None),
-            Verdict::Retry(crate::monitor::Trouble::Transient)
+            Verdict::Retry(crate::services::monitor::Trouble::Transient)
                 if trouble_since.get_or_insert_with(Instant::now).elapsed() < PATIENCE =>
             {
                 tracing::warn!(%error, "trying again");

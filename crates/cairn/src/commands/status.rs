@@ -12,10 +12,10 @@ use cairn_utxo_node::open_source;
 use comfy_table::{Table, presets};
 use serde_json::{Value, json};
 
-use crate::chain::{open_index, source_config};
 use crate::cli::Common;
 use crate::data_dir::{self, DataDirLock};
 use crate::failure::Failure;
+use crate::services::chain::{open_index, source_config};
 use crate::stop::Stop;
 use crate::{app, settings, system};
 
@@ -59,6 +59,8 @@ pub(crate) fn run(common: &Common, as_json: bool) -> Result<ExitCode, Failure> {
 
 async fn ask_server(listen: &Listen) -> anyhow::Result<Value> {
     let builder = reqwest::Client::builder()
+        // Plain HTTP: a machine without certificates must not fail here.
+        .tls_certs_only([])
         .no_proxy()
         .timeout(SERVER_TIMEOUT);
     let (client, base) = match listen {
@@ -135,7 +137,7 @@ fn of_indexes(config: &Config, runtime: &tokio::runtime::Runtime) -> anyhow::Res
         None
     };
     let mut chains = Vec::new();
-    for chain in &config.chains {
+    for chain in config.utxo_chains() {
         let height = match settings::existing_index(config, &chain.id) {
             Some(_) => open_index(config, chain)?
                 .view()
@@ -159,7 +161,7 @@ fn of_indexes(config: &Config, runtime: &tokio::runtime::Runtime) -> anyhow::Res
 
 /// Only a node tells its tip quickly; files alone would have to be read.
 fn node_height(
-    chain: &cairn_config::ChainConfig,
+    chain: &cairn_config::UtxoConfig,
     runtime: &tokio::runtime::Runtime,
 ) -> anyhow::Result<Option<u32>> {
     if chain.rpc.is_none() {

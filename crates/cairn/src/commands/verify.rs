@@ -7,18 +7,18 @@ use cairn_telemetry::{ProgressReporter, Sample, WorkUnit};
 use cairn_utxo_index::{IndexError, VerifyReport};
 use serde_json::{Value, json};
 
-use crate::chain::Chain;
 use crate::cli::{Common, VerifyArgs};
 use crate::commands::dump_rows::no_index;
 use crate::data_dir::DataDirLock;
 use crate::failure::{EXIT_FAILED, Failure};
+use crate::services::chain::Chain;
 use crate::stop::{Stop, interrupted};
 use crate::{settings, system};
 
 /// Runs the command.
 pub(crate) fn run(common: &Common, args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let loaded = settings::load_with_chains(common)?;
-    let config = settings::chain(&loaded.config, &args.chain)?;
+    let config = settings::utxo_chain(&loaded.config, &args.chain)?;
     let logs = settings::start_logs(&loaded)?;
     if settings::existing_index(&loaded.config, &args.chain).is_none() {
         return Err(no_index(&args.chain).into());

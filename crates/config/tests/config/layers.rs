@@ -2,7 +2,7 @@
 
 use cairn_config::{Environment, Sources};
 
-use crate::{chain, load_with};
+use crate::{chain, load_with, utxo};
 
 #[test]
 fn precedence() {
@@ -31,7 +31,7 @@ fn names() {
         let loaded = load_with(&file, environment, overrides)
             .unwrap_or_else(|error| panic!("{environment:?} {overrides:?}: {error}"));
         assert_eq!(loaded.config.chains.len(), 1);
-        (loaded.config.chains[0].threads, loaded.warnings)
+        (utxo(&loaded.config).threads, loaded.warnings)
     };
     for environment in [
         ("CAIRN_CHAIN__0__THREADS", "7"),
@@ -63,7 +63,7 @@ fn values_are_read_by_type() {
     };
     for (text, expected) in [("true", true), ("1", true), ("false", false), ("0", false)] {
         assert_eq!(
-            set("chain.a.light_mode", text).expect(text).chains[0].light_mode,
+            utxo(&set("chain.a.light_mode", text).expect(text)).light_mode,
             expected
         );
     }
@@ -103,8 +103,8 @@ fn a_chain_can_come_from_the_environment_alone() {
         ..Sources::default()
     };
     let config = cairn_config::load(&sources).expect("valid").config;
-    assert_eq!(config.chains[0].id, "btc");
-    assert!(config.chains[0].rpc.is_some());
+    assert_eq!(config.chains[0].id(), "btc");
+    assert!(utxo(&config).rpc.is_some());
 }
 
 /// A name with the prefix that is no setting is pointed out, unless the file refers to it.

@@ -41,3 +41,16 @@ fn chain(keys: &str) -> String {
         "[[chain]]\nid = \"a\"\nkind = \"bitcoin\"\nnetwork = \"regtest\"\nblocks_dir = \"/blocks\"\n{keys}\n"
     )
 }
+
+/// A chain of kind `antelope` with everything it needs, and more keys.
+fn antelope(keys: &str) -> String {
+    format!("[[chain]]\nid = \"a\"\nkind = \"antelope\"\nship_url = \"ws://x:8080\"\n{keys}\n")
+}
+
+/// The first chain, of kind `bitcoin`.
+fn utxo(config: &cairn_config::Config) -> &cairn_config::UtxoConfig {
+    config
+        .utxo_chains()
+        .next()
+        .expect("a chain of kind bitcoin")
+}

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use cairn_config::keys::{Example, KEYS};
+use cairn_config::keys::{Example, KEYS, Scope, Section};
 
 use crate::{load_with, valid};
 
@@ -41,7 +41,10 @@ fn the_example_file_has_the_defaults() {
     let example = valid(&cairn_config::reference::example_file());
     assert!(example.warnings.is_empty());
     let bare = valid(
-        "[[chain]]\nid = \"bitcoin-regtest\"\nkind = \"bitcoin\"\nnetwork = \"regtest\"\nrpc_url = \"http://127.0.0.1:18443\"",
+        "[[chain]]\nid = \"bitcoin-regtest\"\nkind = \"bitcoin\"\nnetwork = \"regtest\"\nrpc_url = \"http://127.0.0.1:18443\"\n\
+         electrum_listen = [\"127.0.0.1:50001\"]\n\
+         [[chain]]\nid = \"eos-mainnet\"\nkind = \"antelope\"\nship_url = \"ws://127.0.0.1:8080\"\n\
+         chain_url = \"http://127.0.0.1:8888\"",
     );
     let values = |loaded: &cairn_config::Loaded| -> Vec<(String, serde_json::Value)> {
         loaded
@@ -55,7 +58,12 @@ fn the_example_file_has_the_defaults() {
         format!("{:?}", example.config),
         format!("{:?}", bare.config)
     );
-    assert_eq!(example.settings.len(), KEYS.len());
+    // The keys that every chain has are there once for each kind.
+    let repeated = KEYS
+        .iter()
+        .filter(|key| key.section == Section::Chain && key.scope == Scope::Every)
+        .count();
+    assert_eq!(example.settings.len(), KEYS.len() + repeated);
 }
 
 /// Keys that the file shows as comments are valid when the comment sign is taken away.
@@ -70,8 +78,12 @@ fn commented_keys_are_valid_too() {
         }
     }
     let text = text.replace("rpc_user = \"\"", "rpc_user = \"bob\"");
-    load_with(&text, &[("BITCOIN_RPC_PASSWORD", "x")], &[])
-        .unwrap_or_else(|error| panic!("{error}"));
+    let environment = [
+        ("BITCOIN_RPC_PASSWORD", "x"),
+        ("CAIRN_ADMIN_TOKEN", "y"),
+        ("CAIRN_INGEST_TOKEN", "z"),
+    ];
+    load_with(&text, &environment, &[]).unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use cairn_config::ProblemKind;
 
-use crate::{chain, load, load_with};
+use crate::{antelope, chain, load, load_with};
 
 /// A text, and parts of the one problem it has: its line as shown.
 fn check(text: &str, kind: ProblemKind, expected: &str) {
@@ -57,34 +57,14 @@ fn unknown_keys_name_place_and_neighbour() {
             "cairn.toml:6: chain[0].rpcurl: unknown key; nearest known key: chain.rpc_url",
         ),
         (
-            &chain("zmq_url = \"\""),
-            Unsupported,
-            "chain[0].zmq_url: this version of Cairn does not support this key yet; nearest known key: chain.",
-        ),
-        (
-            &chain("electrum_listen = []"),
-            Unsupported,
-            "electrum_listen: this version of Cairn does not support this key yet",
-        ),
-        (
             &chain("publish_events = true"),
             Unsupported,
             "publish_events",
         ),
         (
-            "[redis]\nurl = \"\"",
-            Unsupported,
-            "cairn.toml:1: redis: this version of Cairn does not support this key yet",
-        ),
-        (
-            "[stream]\nmax_len = 1",
-            Unsupported,
-            "stream: this version of Cairn does not support",
-        ),
-        (
-            "[scanner]",
-            Unsupported,
-            "scanner: this version of Cairn does not support",
+            "[redis]\nurls = \"\"",
+            UnknownKey,
+            "cairn.toml:2: redis.urls: unknown key; nearest known key: redis.url",
         ),
         (
             &chain("history_limit = 5"),
@@ -229,9 +209,104 @@ fn invalid_values() {
             "chain[0].kind: this version of Cairn does not support the kind \"liquid\" yet",
         ),
         (
-            "[[chain]]\nid = \"eos\"\nkind = \"antelope\"\nship_url = \"ws://x\"",
-            Unsupported,
-            "does not support the kind \"antelope\" yet",
+            "[[chain]]\nid = \"eos\"\nkind = \"antelope\"",
+            Missing,
+            "chain[0]: the chain has no source: give ship_url",
+        ),
+        (
+            &antelope("network = \"regtest\""),
+            InvalidValue,
+            "cairn.toml:5: chain[0].network: is for chains of kind \"bitcoin\"",
+        ),
+        (
+            &chain("ship_url = \"ws://x\""),
+            InvalidValue,
+            "chain[0].ship_url: is for chains of kind \"antelope\"",
+        ),
+        (
+            &antelope("").replace("ws://", "http://"),
+            InvalidValue,
+            "chain[0].ship_url: \"http://x:8080\" is not ws://HOST:PORT",
+        ),
+        (
+            &antelope("chain_url = \"x:1\""),
+            InvalidValue,
+            "chain[0].chain_url: \"x:1\" is not http://HOST:PORT",
+        ),
+        (
+            &antelope("abi_fallback = \"rpc\""),
+            InvalidValue,
+            "chain[0].abi_fallback: \"rpc\" is not one of the words; expected rpc-current or fail",
+        ),
+        (
+            &antelope("json_profile = \"\""),
+            InvalidValue,
+            "expected wharfkit or nodeos",
+        ),
+        (
+            &antelope("expect_chain_id = \"abc\""),
+            InvalidValue,
+            "\"abc\" is not 64 hex digits",
+        ),
+        (
+            &antelope("start_block = 4294967296"),
+            InvalidValue,
+            "4294967296 is out of range",
+        ),
+        (
+            &chain("zmq_url = \"ipc:///x\""),
+            InvalidValue,
+            "\"ipc:///x\" is not tcp://HOST:PORT",
+        ),
+        (
+            &chain("electrum_listen = [\"50001\"]"),
+            InvalidValue,
+            "chain[0].electrum_listen: \"50001\" has no port",
+        ),
+        (
+            &chain("electrum_listen = [\"a:1\"]\nelectrum_tls_listen = [\"a:1\"]"),
+            InvalidValue,
+            "chain[0].electrum_tls_listen: a:1 is taken by chain[0].electrum_listen already",
+        ),
+        (
+            &chain("tls_cert_file = \"x\""),
+            InvalidValue,
+            "tls_cert_file: needs tls_key_file",
+        ),
+        (
+            &chain("tls_key_file = \"x\""),
+            InvalidValue,
+            "tls_key_file: needs tls_cert_file",
+        ),
+        (
+            "[redis]\nserver = \"\"",
+            InvalidValue,
+            "redis.server: must not be empty",
+        ),
+        (
+            "[stream]\npolicy = \"keep\"",
+            InvalidValue,
+            "stream.policy: \"keep\" is not one of the words; expected window or hold",
+        ),
+        (
+            "[stream]\npolicy = \"hold\"\nwindow_hours = 200",
+            InvalidValue,
+            "stream.hold_max_hours: is shorter than window_hours",
+        ),
+        (
+            "[scanner]\nhost_id = \"a:b\"",
+            InvalidValue,
+            "scanner.host_id: \"a:b\" is not 1 to 64 characters",
+        ),
+        (
+            &format!("[scanner]\nenabled = true\nchain_id = \"a\"\n{}", chain("")),
+            InvalidValue,
+            "cairn.toml:3: scanner.chain_id: \"a\" is the id of a chain",
+        ),
+        (
+            "[scanner]\nadmin_token_file = \"/nonexistent/token\"",
+            Unreadable,
+            "scanner.admin_token_file: cannot read /nonexistent/token",
         ),
         (
             &chain("").replace("kind = \"bitcoin\"", ""),
@@ -256,12 +331,7 @@ fn invalid_values() {
         (
             &chain("rpc_url = \"127.0.0.1:1\""),
             InvalidValue,
-            "\"127.0.0.1:1\" does not begin with http://",
-        ),
-        (
-            &chain("rpc_url = \"https://h:1\""),
-            InvalidValue,
-            "\"https://h:1\" asks for TLS, which this version of Cairn does not support",
+            "\"127.0.0.1:1\" does not begin with http:// or https://",
         ),
         (
             &chain("rpc_url = \"http://\""),
@@ -425,9 +495,9 @@ fn the_environment_and_the_command_line_have_problems_too() {
             "environment variable CAIRN_HTTP__LISEN: http.lisen: unknown key; nearest known key: http.listen",
         ),
         (
-            vec![("CAIRN_REDIS__URL", "x")],
+            vec![("CAIRN_REDIS__URLS", "x")],
             vec![],
-            "environment variable CAIRN_REDIS__URL: redis.url: this version of Cairn does not support",
+            "environment variable CAIRN_REDIS__URLS: redis.urls: unknown key; nearest known key: redis.url",
         ),
         (
             vec![("CAIRN_CHAIN__7__ID", "x")],

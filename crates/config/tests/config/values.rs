@@ -1,12 +1,16 @@
 //! Valid texts and the values they give.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bitcoin::Network;
-use cairn_config::{Listen, LogFormat, RpcAuth};
+use cairn_config::keys::{KEYS, Scope};
+use cairn_config::{
+    AbiFallback, CertificateFiles, ChainConfig, JsonProfile, Listen, LogFormat, RpcAuth, TrimPolicy,
+};
 use secrecy::ExposeSecret;
 
-use crate::{chain, load_with, valid};
+use crate::{chain, load_with, utxo, valid};
 
 fn tcp(host: &str, port: u16) -> Listen {
     Listen::Tcp {
@@ -32,7 +36,7 @@ fn an_empty_file_is_all_defaults() {
 #[test]
 fn a_chain_of_files_has_the_documented_defaults() {
     let config = valid(&chain("")).config;
-    let [chain] = config.chains.as_slice() else {
+    let [ChainConfig::Utxo(chain)] = config.chains.as_slice() else {
         panic!("{config:?}")
     };
     assert_eq!(chain.id, "a");
@@ -68,6 +72,15 @@ blocks_dir = "/b"
 signet_challenge = "51"
 magic = "0A03cf40"
 esplora_listen = "0.0.0.0:4000"
+zmq_url = "tcp://[::1]:28332"
+electrum_listen = ["0.0.0.0:50001", "unix:/run/e.sock"]
+electrum_tls_listen = ["0.0.0.0:50002"]
+electrum_ws_listen = ["0.0.0.0:50003"]
+electrum_wss_listen = ["0.0.0.0:50004"]
+tls_cert_file = "/cert"
+tls_key_file = "/key"
+electrum_banner_file = "/banner"
+electrum_donation_address = "bc1q"
 light_mode = true
 address_search = true
 index_unspendables = true
@@ -85,7 +98,8 @@ threads = 3
         config.telemetry.metrics_listen,
         Some(Listen::Unix("/run/m.sock".into()))
     );
-    let chain = config.chain("Btc.main_1-x").expect("it is there");
+    assert!(config.chain("Btc.main_1-x").is_some());
+    let chain = utxo(&config);
     assert_eq!(chain.network, Network::Signet);
     let rpc = chain.rpc.as_ref().expect("it is there");
     assert_eq!(rpc.url, "http://node.example:8332/wallet");
@@ -97,6 +111,22 @@ threads = 3
     assert_eq!(chain.signet_challenge, Some(vec![0x51]));
     assert_eq!(chain.magic, Some([0x0a, 0x03, 0xcf, 0x40]));
     assert_eq!(chain.esplora_listen, Some(tcp("0.0.0.0", 4000)));
+    assert_eq!(chain.zmq_url.as_deref(), Some("tcp://[::1]:28332"));
+    let electrum = &chain.electrum;
+    let unix = Listen::Unix("/run/e.sock".into());
+    assert_eq!(electrum.tcp, [tcp("0.0.0.0", 50001), unix]);
+    assert_eq!(electrum.tls, [tcp("0.0.0.0", 50002)]);
+    assert_eq!(electrum.ws, [tcp("0.0.0.0", 50003)]);
+    assert_eq!(electrum.wss, [tcp("0.0.0.0", 50004)]);
+    assert_eq!(
+        electrum.certificate,
+        Some(CertificateFiles {
+            cert: "/cert".into(),
+            key: "/key".into()
+        })
+    );
+    assert_eq!(electrum.banner_file.as_deref(), Some(Path::new("/banner")));
+    assert_eq!(electrum.donation_address, "bc1q");
     assert!(chain.light_mode && chain.address_search && chain.index_unspendables);
     assert_eq!(
         (chain.utxos_limit, chain.scan_rows_max, chain.threads),
@@ -125,7 +155,7 @@ fn credentials() {
         let environment = [("PW", "geheim"), ("URL", "http://bob:geheim@h:1")];
         let loaded = load_with(&chain(&keys), &environment, &[])
             .unwrap_or_else(|error| panic!("{keys}: {error}"));
-        let rpc = loaded.config.chains[0].rpc.as_ref().expect("it is there");
+        let rpc = utxo(&loaded.config).rpc.as_ref().expect("it is there");
         assert_eq!(rpc.url, "http://h:1", "{keys}");
         match &rpc.auth {
             RpcAuth::UserPassword { user, password } => {
@@ -143,7 +173,7 @@ fn credentials() {
         "allow_inline_secrets = true\n[[chain]]",
         1,
     );
-    match &valid(&percent).config.chains[0]
+    match &utxo(&valid(&percent).config)
         .rpc
         .as_ref()
         .expect("it is there")
@@ -156,7 +186,7 @@ fn credentials() {
     }
     let unnamed = valid(&chain(url)).config;
     assert!(matches!(
-        unnamed.chains[0].rpc.as_ref().expect("it is there").auth,
+        utxo(&unnamed).rpc.as_ref().expect("it is there").auth,
         RpcAuth::Unnamed
     ));
 }
@@ -184,9 +214,98 @@ fn settings_name_every_key_and_its_origin() {
         "2 # command line --set chain.a.threads"
     );
     assert_eq!(shown("http.cors"), "[] # default");
-    for key in cairn_config::keys::KEYS {
-        let path = key.path().replace("chain.", "chain[0].");
-        shown(&path);
+    let of_this_kind = KEYS.iter().filter(|key| key.scope != Scope::Antelope);
+    for key in of_this_kind.clone() {
+        shown(&key.path().replace("chain.", "chain[0]."));
     }
-    assert_eq!(loaded.settings.len(), cairn_config::keys::KEYS.len());
+    assert_eq!(loaded.settings.len(), of_this_kind.count());
+}
+
+#[test]
+fn every_key_of_an_antelope_chain_is_read() {
+    let id = "aca376f206b8fc25a6ed44dbdc66547c36c6c33e3a119ffbeaef943642f0e906";
+    let text = format!(
+        r#"
+[[chain]]
+id = "eos"
+kind = "antelope"
+ship_url = "ws://node:8080"
+chain_url = "https://node/path"
+abi_fallback = "fail"
+irreversible_only = true
+start_block = -100
+expect_chain_id = "{id}"
+json_profile = "nodeos"
+"#
+    );
+    let config = valid(&text).config;
+    assert!(config.needs_redis() && config.utxo_chains().next().is_none());
+    let chain = config.antelope_chains().next().expect("it is there");
+    assert_eq!(
+        (chain.id.as_str(), chain.ship_url.as_str()),
+        ("eos", "ws://node:8080")
+    );
+    assert_eq!(chain.chain_url.as_deref(), Some("https://node/path"));
+    assert_eq!(chain.abi_fallback, AbiFallback::Fail);
+    assert_eq!(chain.json_profile, JsonProfile::Nodeos);
+    assert!(chain.irreversible_only);
+    assert_eq!(chain.start_block, -100);
+    assert_eq!(
+        chain.expect_chain_id.map(|id| (id[0], id[31])),
+        Some((0xac, 0x06))
+    );
+}
+
+#[test]
+fn every_key_of_the_shared_services_is_read() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let token = folder.path().join("token");
+    std::fs::write(&token, "gatekeeper\n").expect("writable");
+    let text = format!(
+        r#"
+[redis]
+url = "redis://:${{PW}}@r:1/2"
+server = "/opt/redis-server"
+[stream]
+window_hours = 2
+trim_interval_seconds = 5
+policy = "hold"
+hold_max_hours = 3
+max_len = 7
+min_blocks = 8
+[scanner]
+enabled = true
+host_id = "game-1"
+admin_token = "${{PW}}"
+ingest_token_file = "{}"
+"#,
+        token.display()
+    );
+    let loaded = load_with(&text, &[("PW", "geheim")], &[]).expect("valid");
+    let config = &loaded.config;
+    assert!(config.needs_redis());
+    let url = config.redis.url.as_ref().expect("it is there");
+    assert_eq!(url.expose_secret(), "redis://:geheim@r:1/2");
+    assert_eq!(config.redis.server, Path::new("/opt/redis-server"));
+    let hours = |hours: u64| Duration::from_secs(hours * 3600);
+    assert_eq!(config.stream.window, hours(2));
+    assert_eq!(config.stream.trim_interval, Duration::from_secs(5));
+    let at_most = hours(3);
+    assert_eq!(config.stream.policy, TrimPolicy::Hold { at_most });
+    assert_eq!(
+        (config.stream.max_len, config.stream.min_blocks),
+        (Some(7), 8)
+    );
+    let scanner = config.scanner.as_ref().expect("enabled");
+    assert_eq!(
+        (scanner.host_id.as_str(), scanner.chain_id.as_str()),
+        ("game-1", "ledger-game-1")
+    );
+    let secret = |token: &Option<secrecy::SecretString>| {
+        token.as_ref().map(|token| token.expose_secret().to_owned())
+    };
+    assert_eq!(secret(&scanner.admin_token).as_deref(), Some("geheim"));
+    assert_eq!(secret(&scanner.ingest_token).as_deref(), Some("gatekeeper"));
+    let printed = format!("{config:?} {:?}", loaded.settings);
+    assert!(!printed.contains("geheim") && !printed.contains("gatekeeper"));
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use cairn_utxo_index::{Index, IndexError, SyncOutcome};
 use cairn_utxo_node::{ChainSource, SourceError};
 
-use crate::monitor::{Monitor, Trouble};
+use crate::services::monitor::{Monitor, Trouble};
 use crate::stop::Stop;
 
 /// Longest wait for a hint of a new tip before the source is asked anyway.

@@ -1,9 +1,9 @@
-//! One chain: its source and its index, opened from the configuration.
+//! One UTXO chain: its source and its index, opened from the configuration.
 
 use std::sync::Arc;
 
 use anyhow::Context;
-use cairn_config::{ChainConfig, Config, RpcAuth};
+use cairn_config::{Config, RpcAuth, UtxoConfig};
 use cairn_utxo_index::{Index, IndexConfig, Phase};
 use cairn_utxo_node::{OpenedSource, SourceConfig, open_source};
 use tokio::runtime::Handle;
@@ -26,7 +26,7 @@ pub(crate) fn phase_name(phase: Phase) -> &'static str {
 
 /// An opened chain.
 pub(crate) struct Chain {
-    pub(crate) config: ChainConfig,
+    pub(crate) config: UtxoConfig,
     pub(crate) index: Arc<Index>,
     pub(crate) opened: OpenedSource,
 }
@@ -35,7 +35,7 @@ impl Chain {
     /// Opens source and index; the index is made if it is missing. The node is not asked yet.
     pub(crate) fn open(
         config: &Config,
-        chain: &ChainConfig,
+        chain: &UtxoConfig,
         runtime: &Handle,
         stop: &Stop,
     ) -> anyhow::Result<Self> {
@@ -52,11 +52,11 @@ impl Chain {
 }
 
 /// Opens the index of a chain alone.
-pub(crate) fn open_index(config: &Config, chain: &ChainConfig) -> anyhow::Result<Arc<Index>> {
+pub(crate) fn open_index(config: &Config, chain: &UtxoConfig) -> anyhow::Result<Arc<Index>> {
     Index::open(index_config(config, chain)).with_context(|| format!("chain {}", chain.id))
 }
 
-fn index_config(config: &Config, chain: &ChainConfig) -> IndexConfig {
+fn index_config(config: &Config, chain: &UtxoConfig) -> IndexConfig {
     IndexConfig {
         light_mode: chain.light_mode,
         address_search: chain.address_search,
@@ -70,7 +70,7 @@ fn index_config(config: &Config, chain: &ChainConfig) -> IndexConfig {
 }
 
 /// The source's view of a chain's keys.
-pub(crate) fn source_config(chain: &ChainConfig) -> SourceConfig {
+pub(crate) fn source_config(chain: &UtxoConfig) -> SourceConfig {
     let mut source = SourceConfig {
         node_dir: chain.node_dir.clone(),
         blocks_dir: chain.blocks_dir.clone(),

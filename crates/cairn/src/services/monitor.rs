@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use cairn_telemetry::{ChainMetrics, Part, PartStatus, Progression, Sample, State, WorkUnit};
 use cairn_utxo_index::{Index, Progress};
 
-use crate::chain::{PHASES, phase_name};
+use crate::services::chain::{PHASES, phase_name};
 
 /// A chain this many blocks behind its node still counts as synced: the newest block takes a moment.
 const READY_LAG_BLOCKS: u32 = 1;
