@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use arc_swap::ArcSwapOption;
 use bitcoin::Network;
 use cairn_utxo_node::{ChainSource, SourceError, Tip};
 
@@ -14,7 +13,9 @@ use crate::bulk::{self, BulkJob, LoadTuning};
 use crate::engine::{Family, StoreError, Stores, Tuning};
 use crate::follow::{Followed, Follower};
 use crate::headers::{self, Chain, HeaderTree, NodeId};
+use crate::mempool::{ChainDelta, Changes};
 use crate::progress::ProgressCell;
+use crate::publish::Publisher;
 use crate::rows::{Db, Features, RowError};
 use crate::verify::{Verifier, VerifyReport};
 use crate::version;
@@ -197,6 +198,8 @@ pub(crate) struct SyncState {
     pub(crate) stale: Vec<NodeId>,
     /// Whether the first load is complete (`t` is there).
     pub(crate) loaded: bool,
+    /// Blocks that came and went since the last published view.
+    pub(crate) delta: ChainDelta,
 }
 
 /// The index of one chain. Shared by reference between the indexing thread and readers.
@@ -205,7 +208,7 @@ pub struct Index {
     stores: Arc<Stores>,
     tree: Arc<RwLock<HeaderTree>>,
     state: Mutex<SyncState>,
-    view: ArcSwapOption<View>,
+    publisher: Publisher,
     bodies: Arc<RwLock<Option<Arc<dyn ChainSource>>>>,
     progress: ProgressCell,
 }
@@ -225,9 +228,10 @@ impl Index {
                 chain: Chain::default(),
                 stale: Vec::new(),
                 loaded: false,
+                delta: ChainDelta::default(),
             }),
             stores,
-            view: ArcSwapOption::empty(),
+            publisher: Publisher::new(),
             bodies: Arc::new(RwLock::new(None)),
             progress: ProgressCell::new(),
             config,
@@ -240,7 +244,17 @@ impl Index {
 
     /// The newest view; `None` until the first load is complete.
     pub fn view(&self) -> Option<Arc<View>> {
-        self.view.load_full()
+        self.publisher.view()
+    }
+
+    /// A feed of every view published from now on and what is different in it. Subscribe before taking a view to begin
+    /// from, so that none is missed between the two.
+    pub fn changes(&self) -> Changes {
+        self.publisher.changes()
+    }
+
+    pub(crate) fn publisher(&self) -> &Publisher {
+        &self.publisher
     }
 
     /// Where the indexer is.
@@ -341,6 +355,7 @@ impl Index {
     fn adopt(&self, state: &mut SyncState, opened: headers::Opened) -> Result<(), IndexError> {
         state.loaded = opened.tip_row.is_some();
         state.stale = opened.stale();
+        state.delta = ChainDelta::unknown();
         state.chain = opened.chain;
         *self.tree.write().unwrap_or_else(PoisonError::into_inner) = opened.tree;
         if let (Some(row), Some(tip)) = (opened.tip_row, state.chain.tip()) {
@@ -409,8 +424,8 @@ impl Index {
     }
 
     /// Makes the state visible to readers.
-    fn publish(&self, state: &SyncState) {
-        let shared = match self.view.load_full() {
+    fn publish(&self, state: &mut SyncState) {
+        let shared = match self.view() {
             Some(view) => view.shared(),
             None => Arc::new(Shared::new(
                 &self.config,
@@ -420,8 +435,10 @@ impl Index {
             )),
         };
         let view = View::new(shared, state.chain.clone(), &state.stale);
-        self.progress.set_tip(Some(view.tip().height));
-        self.view.store(Some(Arc::new(view)));
+        let height = view.tip().height;
+        self.publisher
+            .publish_chain(view, std::mem::take(&mut state.delta));
+        self.progress.set_tip(Some(height));
     }
 }
 

@@ -7,7 +7,7 @@
 //! | --- | --- | --- |
 //! | bytes | [`rows`] | keys and values, nothing else |
 //! | store | `engine` | RocksDB: families, batches, snapshots, cursors |
-//! | chain | `headers`, `follow`, `bulk`, [`view`], [`verify`] | blocks, reorganisations, questions |
+//! | chain | `headers`, `follow`, `bulk`, [`mempool`], [`view`], [`verify`] | blocks, reorganisations, unconfirmed transactions, questions |
 
 mod bulk;
 mod dump;
@@ -15,7 +15,9 @@ mod engine;
 mod follow;
 mod headers;
 pub mod index;
+pub mod mempool;
 mod progress;
+mod publish;
 pub mod rows;
 pub mod types;
 pub mod verify;
@@ -24,6 +26,10 @@ pub mod view;
 
 pub use bulk::LoadTuning;
 pub use index::{Index, IndexConfig, IndexError, Phase, Progress, SyncOutcome};
+pub use mempool::{
+    Change, Changes, ChangesEnd, FeeRate, MempoolEntry, MempoolRound, MempoolSync, MempoolView,
+    Touched,
+};
 pub use rows::Db;
 pub use types::*;
 pub use verify::VerifyReport;

@@ -8,10 +8,13 @@
 //! - [`NodeSource`]: the node says what the chain is, bodies come from its files, over REST or over RPC.
 //! - [`FilesSource`]: block files alone; the branch with most work is the chain.
 //! - [`Node`]: typed asynchronous calls for what needs the node itself (broadcast, mempool, fees).
+//! - [`NodeMempool`]: a node's unconfirmed transactions, for those who follow them; [`Hints`] tell when to look.
 //! - [`blk`], [`rpc`], [`network`]: the parts.
 
 pub mod blk;
 mod files_source;
+mod hints;
+mod mempool;
 pub mod network;
 mod node;
 mod node_source;
@@ -21,6 +24,8 @@ pub mod source;
 
 pub use blk::BlockFiles;
 pub use files_source::FilesSource;
+pub use hints::Hints;
+pub use mempool::{MempoolListing, MempoolSource, MempoolStamp, NodeMempool};
 pub use node::Node;
 pub use node_source::{NodeFiles, NodeSource};
 pub use open::{OpenedSource, SourceConfig, open_source};

@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 
 use crate::blk::{HEADER_LEN, header_hash};
 use crate::rpc::{
-    BlockNotice, ChainInfo, Credentials, FeeEstimate, HeaderInfo, NetworkInfo, NodeError,
-    RpcClient, TxOutSetInfo, Txids, decode, decode_header, decode_hex,
+    BlockNotice, ChainInfo, Credentials, FeeEstimate, HeaderInfo, MempoolInfo, NetworkInfo,
+    NodeError, RpcClient, TxOutSetInfo, Txids, decode, decode_header, decode_hex,
 };
 
 /// Headers that a node gives in one REST answer.
@@ -193,6 +193,89 @@ impl Node {
     /// See [`NodeError`].
     pub async fn mempool(&self) -> Result<Txids, NodeError> {
         self.get("getrawmempool", &[]).await
+    }
+
+    /// `getrawtransaction` of many unconfirmed transactions, in the order asked; `None` for one that the node does not have
+    /// (any more). Each is verified against its id.
+    ///
+    /// # Errors
+    /// See [`NodeError`].
+    pub async fn mempool_transactions(
+        &self,
+        txids: &[Txid],
+    ) -> Result<Vec<Option<Transaction>>, NodeError> {
+        match self.raw_transactions(txids).await {
+            // An answer that is too large for us in one piece comes one by one.
+            Err(NodeError::Answer(_)) if txids.len() > 1 => {
+                let mut all = Vec::with_capacity(txids.len());
+                for txid in txids {
+                    all.extend(self.raw_transactions(std::slice::from_ref(txid)).await?);
+                }
+                Ok(all)
+            }
+            result => result,
+        }
+    }
+
+    async fn raw_transactions(
+        &self,
+        txids: &[Txid],
+    ) -> Result<Vec<Option<Transaction>>, NodeError> {
+        const METHOD: &str = "getrawtransaction";
+        let params: Vec<Vec<Value>> = txids
+            .iter()
+            .map(|txid| vec![text(txid), false.into()])
+            .collect();
+        let answers = self.rpc.batch(METHOD, &params).await?;
+        txids
+            .iter()
+            .zip(answers)
+            .map(|(txid, answer)| {
+                let raw = match answer {
+                    Ok(raw) => raw,
+                    Err(error) if error.is_not_found() => return Ok(None),
+                    Err(error) => return Err(error),
+                };
+                match encode::deserialize::<Transaction>(&decode_hex(METHOD, &raw)?) {
+                    Ok(tx) if tx.compute_txid() == *txid => Ok(Some(tx)),
+                    _ => Err(NodeError::Answer(format!(
+                        "{METHOD} gave something else than transaction {txid}"
+                    ))),
+                }
+            })
+            .collect()
+    }
+
+    /// `getmempoolinfo`.
+    ///
+    /// # Errors
+    /// See [`NodeError`].
+    pub async fn mempool_info(&self) -> Result<MempoolInfo, NodeError> {
+        self.get("getmempoolinfo", &[]).await
+    }
+
+    /// `getblocktemplate` with the given rules; the node's answer as it stands.
+    ///
+    /// # Errors
+    /// See [`NodeError`].
+    pub async fn block_template(&self, rules: &[&str]) -> Result<Box<RawValue>, NodeError> {
+        self.rpc
+            .call("getblocktemplate", &[serde_json::json!({ "rules": rules })])
+            .await
+    }
+
+    /// `estimatesmartfee` of many targets, in their order.
+    ///
+    /// # Errors
+    /// See [`NodeError`].
+    pub async fn fee_estimates(&self, blocks: &[u16]) -> Result<Vec<Option<Amount>>, NodeError> {
+        const METHOD: &str = "estimatesmartfee";
+        let params: Vec<Vec<Value>> = blocks.iter().map(|blocks| vec![(*blocks).into()]).collect();
+        let answers = self.rpc.batch(METHOD, &params).await?;
+        answers
+            .into_iter()
+            .map(|answer| Ok(decode::<FeeEstimate>(METHOD, &answer?)?.fee_rate))
+            .collect()
     }
 
     /// `estimatesmartfee`: fee rate per 1000 virtual bytes to be confirmed within `blocks`; `None` if the node cannot tell.

@@ -6,10 +6,12 @@ use bitcoin::{OutPoint, Txid};
 
 use super::block::{BlockData, write_history_rows, write_txstore_rows};
 use super::outputs::{OutputMap, Prevout};
+use super::touched::TouchedScripts;
 use super::{Followed, Follower, write_tip};
 use crate::engine::Durability;
 use crate::headers::{NodeId, NodeMarks};
 use crate::index::{IndexError, Phase, SyncState};
+use crate::view::block_ref;
 
 /// Serialized blocks that one group should hold, bytes. Rows take about four times as much while they are written.
 pub(super) const GROUP_BYTES: u64 = 8 << 20;
@@ -69,6 +71,7 @@ impl Follower<'_> {
         let outputs = OutputMap::of_blocks(blocks, &self.stores.txstore)?;
         let features = self.config.features();
         let mut batch = self.stores.history.batch();
+        let mut rows_touched = TouchedScripts::default();
         for data in blocks {
             let prevout =
                 |txid: &Txid, vin: u32, outpoint: &OutPoint| -> Result<Prevout<'_>, IndexError> {
@@ -83,10 +86,25 @@ impl Follower<'_> {
                 prevout,
                 &mut |family, key| {
                     batch.put(family, key, &[]);
+                    rows_touched.push(family, key);
                 },
             )?;
         }
         self.stores.history.write(batch, Durability::Synced)?;
+        if state.loaded {
+            let tree = self.tree();
+            for (id, data) in nodes.iter().zip(blocks) {
+                state.delta.connect(block_ref(&tree, *id));
+                for (tx, txid) in data.txs() {
+                    state.delta.confirm(*txid, tx.output.len());
+                }
+                for (txid, _, outpoint) in data.spends() {
+                    state.delta.spend(outpoint, *txid);
+                }
+            }
+            drop(tree);
+            rows_touched.tell(&mut state.delta);
+        }
         let mut tree = self.tree.write().unwrap_or_else(PoisonError::into_inner);
         for id in nodes {
             tree.set_marks(

@@ -11,6 +11,7 @@ mod apply;
 mod block;
 mod fetch;
 mod outputs;
+mod touched;
 mod undo;
 
 pub(crate) use block::{BlockData, write_history_rows, write_txstore_rows};
@@ -45,7 +46,7 @@ pub(crate) struct Follower<'a> {
     pub(crate) source: &'a dyn ChainSource,
     pub(crate) stop: &'a AtomicBool,
     /// Makes a state visible to readers.
-    pub(crate) publish: &'a dyn Fn(&SyncState),
+    pub(crate) publish: &'a dyn Fn(&mut SyncState),
 }
 
 /// What a catch-up did.

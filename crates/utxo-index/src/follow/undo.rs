@@ -13,11 +13,13 @@ use bitcoin::{Block, OutPoint, Transaction, Txid};
 use super::apply::missing_output;
 use super::block::{BlockData, write_history_rows};
 use super::outputs::{OutputMap, Prevout};
+use super::touched::TouchedScripts;
 use super::{Followed, Follower, write_tip};
 use crate::engine::{Durability, Family};
 use crate::headers::{NodeId, NodeMarks};
 use crate::index::{IndexError, SyncState};
 use crate::rows::{self, Features, RowKind};
+use crate::view::block_ref;
 
 impl Follower<'_> {
     /// Undoes `nodes`, from the tip down; one batch per block, so memory does not depend on the depth.
@@ -41,7 +43,7 @@ impl Follower<'_> {
         }
         for id in nodes {
             self.check_stop()?;
-            self.undo_block(*id)?;
+            self.undo_block(state, *id)?;
             let popped = state.chain.pop();
             debug_assert_eq!(popped, Some(*id), "undo goes from the tip down");
             state.stale.push(*id);
@@ -55,12 +57,13 @@ impl Follower<'_> {
         Ok(())
     }
 
-    fn undo_block(&self, id: NodeId) -> Result<(), IndexError> {
+    fn undo_block(&self, state: &mut SyncState, id: NodeId) -> Result<(), IndexError> {
         let data = self.stored_block(id)?;
         let blocks = [data];
         let outputs = OutputMap::of_blocks(&blocks, &self.stores.txstore)?;
         let [data] = blocks;
         let mut batch = self.stores.history.batch();
+        let mut touched = TouchedScripts::default();
         let prevout =
             |txid: &Txid, vin: u32, outpoint: &OutPoint| -> Result<Prevout<'_>, IndexError> {
                 outputs
@@ -78,9 +81,20 @@ impl Follower<'_> {
             prevout,
             &mut |family, key| {
                 batch.delete(family, key);
+                touched.push(family, key);
             },
         )?;
         self.stores.history.write(batch, Durability::Synced)?;
+        if state.loaded {
+            state.delta.disconnect(block_ref(&self.tree(), id));
+            for (tx, txid) in data.txs() {
+                state.delta.unconfirm(*txid, tx.output.len());
+            }
+            for (txid, _, outpoint) in data.spends() {
+                state.delta.unspend(outpoint, *txid);
+            }
+            touched.tell(&mut state.delta);
+        }
         let mut tree = self.tree.write().unwrap_or_else(PoisonError::into_inner);
         let marks = tree.marks(id);
         tree.set_marks(

@@ -75,6 +75,12 @@ pub fn hist_prefix(script: &ScriptHash) -> [u8; HASH_KEY_LEN] {
     concat(RowKind::History.tag(), &[&script.0])
 }
 
+/// The script of an `H` key, without a look at the rest of it; `None` if the key is too short to have one.
+#[inline]
+pub fn hist_script(key: &[u8]) -> Option<ScriptHash> {
+    key.get(1..HASH_KEY_LEN)?.try_into().ok().map(ScriptHash)
+}
+
 /// What all `H` keys of a script at one height begin with; also the place where "from this height on" starts.
 #[inline]
 pub fn hist_height_key(script: &ScriptHash, height: u32) -> [u8; SIDE_AT] {

@@ -25,7 +25,7 @@ pub use error::RowError;
 pub use history::{
     EDGE_KEY_LEN, EdgeKey, FUNDING_KEY_LEN, HistKey, HistSide, SPENDING_KEY_LEN, addr_key,
     edge_key, edge_prefix, hist_funding_key, hist_group_key, hist_height_key, hist_prefix,
-    hist_spending_key,
+    hist_script, hist_spending_key,
 };
 pub use kind::{Db, RowKind};
 pub use txstore::{

@@ -1,7 +1,7 @@
 //! The frozen state that one request reads.
 //!
-//! A [`View`] is a header list and a snapshot of `txstore` and of `history`, all at one tip. It is replaced by the next
-//! one and never changes. The modules below it are one kind of question each.
+//! A [`View`] is a header list, a snapshot of `txstore` and of `history`, and the unconfirmed transactions, all at one
+//! tip. It is replaced by the next one and never changes. The modules below it are one kind of question each.
 
 mod blocks;
 mod bodies;
@@ -26,6 +26,7 @@ use quick_cache::sync::Cache;
 use crate::engine::{Family, Snapshot, StoreError, Stores};
 use crate::headers::{Chain, HeaderTree, NodeId};
 use crate::index::IndexConfig;
+use crate::mempool::MempoolView;
 use crate::rows::{self, Features, RowError};
 use crate::types::{BlockRef, QueryError, ScriptHash, ScriptStats, Utxo};
 
@@ -129,16 +130,19 @@ impl Shared {
     }
 }
 
-/// A consistent state of the index: header list and snapshots of the databases, all at one tip. Cheap to clone the
+/// A consistent state of the index: header list, snapshots of the databases and mempool, all at one tip. Cheap to clone the
 /// `Arc` around it; replaced, never changed. All calls block the thread (run them on a blocking pool).
 pub struct View {
     shared: Arc<Shared>,
-    chain: Chain,
+    chain: Arc<Chain>,
     tip: BlockRef,
     /// Heights at which a row of `history` may be of a block that is not on this chain, see [`View::row_counts`].
-    contested: BTreeSet<u32>,
-    txstore: Snapshot,
-    history: Snapshot,
+    contested: Arc<BTreeSet<u32>>,
+    /// Whether blocks beside the chain are stored.
+    has_stale: bool,
+    txstore: Arc<Snapshot>,
+    history: Arc<Snapshot>,
+    mempool: MempoolView,
 }
 
 impl View {
@@ -156,17 +160,37 @@ impl View {
             contested.extend(OVERWRITTEN_COINBASE_HEIGHTS);
         }
         let (txstore, history) = (
-            shared.stores.txstore.snapshot(),
-            shared.stores.history.snapshot(),
+            Arc::new(shared.stores.txstore.snapshot()),
+            Arc::new(shared.stores.history.snapshot()),
         );
         Self {
             shared,
-            chain,
+            chain: Arc::new(chain),
             tip,
-            contested,
+            contested: Arc::new(contested),
+            has_stale: !stale.is_empty(),
             txstore,
             history,
+            mempool: MempoolView::empty(),
         }
+    }
+
+    /// A view of the same chain, with a mempool to be set.
+    pub(crate) fn on_same_chain(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            chain: Arc::clone(&self.chain),
+            tip: self.tip,
+            contested: Arc::clone(&self.contested),
+            has_stale: self.has_stale,
+            txstore: Arc::clone(&self.txstore),
+            history: Arc::clone(&self.history),
+            mempool: MempoolView::empty(),
+        }
+    }
+
+    pub(crate) fn set_mempool(&mut self, mempool: MempoolView) {
+        self.mempool = mempool;
     }
 
     pub(crate) fn shared(&self) -> Arc<Shared> {
@@ -186,6 +210,18 @@ impl View {
     /// The tip of this view.
     pub fn tip(&self) -> BlockRef {
         self.tip
+    }
+
+    /// The unconfirmed transactions that belong to this tip. Answers of the other calls are about the chain alone, unless
+    /// they say otherwise.
+    pub fn mempool(&self) -> &MempoolView {
+        &self.mempool
+    }
+
+    /// Number of this view: grows with each published one, be it the chain or the mempool that changed. Starts anew with
+    /// the process.
+    pub fn sequence(&self) -> u64 {
+        self.mempool.sequence()
     }
 
     /// Best-chain block at a height.
@@ -338,7 +374,7 @@ impl View {
     }
 }
 
-fn block_ref(tree: &HeaderTree, id: NodeId) -> BlockRef {
+pub(crate) fn block_ref(tree: &HeaderTree, id: NodeId) -> BlockRef {
     BlockRef {
         hash: tree.hash(id),
         height: tree.height(id),

@@ -92,6 +92,24 @@ impl View {
         Ok(outputs)
     }
 
+    /// As [`View::outputs`], but only outputs of transactions that are confirmed on this chain: rows of stale blocks stay.
+    pub(crate) fn confirmed_outputs(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<TxOut>>> {
+        let mut outputs = self.outputs(outpoints)?;
+        if self.has_stale {
+            let found = outpoints
+                .iter()
+                .zip(&outputs)
+                .filter(|(_, output)| output.is_some());
+            let blocks = self.confirming_blocks(found.map(|(outpoint, _)| outpoint.txid))?;
+            for (outpoint, output) in outpoints.iter().zip(&mut outputs) {
+                if !matches!(blocks.get(&outpoint.txid), Some(Some(_))) {
+                    *output = None;
+                }
+            }
+        }
+        Ok(outputs)
+    }
+
     /// Stored transactions by one batched read, in the order asked.
     pub(super) fn stored_txs(&self, txids: &[Txid]) -> Result<Vec<Option<Body<'_>>>> {
         let mut order: Vec<(usize, [u8; rows::HASH_KEY_LEN])> =

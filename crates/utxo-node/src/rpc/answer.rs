@@ -203,6 +203,32 @@ pub struct HeaderInfo {
     pub confirmations: i64,
 }
 
+/// `getmempoolinfo`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct MempoolInfo {
+    /// Number of transactions.
+    pub size: u64,
+    /// Virtual bytes of all of them.
+    #[serde(default)]
+    pub bytes: u64,
+    /// Memory they take, bytes.
+    #[serde(default)]
+    pub usage: u64,
+    /// Least fee rate that gets in now, per 1000 virtual bytes.
+    #[serde(default, rename = "mempoolminfee", deserialize_with = "coins_maybe")]
+    pub min_fee: Option<Amount>,
+    /// Least fee rate that is relayed at all, per 1000 virtual bytes.
+    #[serde(default, rename = "minrelaytxfee", deserialize_with = "coins_maybe")]
+    pub min_relay_fee: Option<Amount>,
+    /// What a replacement has to pay more for its own relay, per 1000 virtual bytes.
+    #[serde(
+        default,
+        rename = "incrementalrelayfee",
+        deserialize_with = "coins_maybe"
+    )]
+    pub incremental_relay_fee: Option<Amount>,
+}
+
 /// `estimatesmartfee`.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct FeeEstimate {

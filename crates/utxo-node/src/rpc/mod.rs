@@ -6,8 +6,8 @@ mod client;
 mod error;
 
 pub use answer::{
-    BlockNotice, ChainInfo, HeaderInfo, NetworkInfo, TxOutSetInfo, decode, decode_header,
-    decode_hex, parse_answer, parse_batch,
+    BlockNotice, ChainInfo, HeaderInfo, MempoolInfo, NetworkInfo, TxOutSetInfo, decode,
+    decode_header, decode_hex, parse_answer, parse_batch,
 };
 pub(crate) use answer::{FeeEstimate, Txids};
 pub use auth::Credentials;
