@@ -8,6 +8,7 @@
 //! | scripts that can be spent, and transactions that do it | [`Lock`], [`spend`], [`wide_transaction`] |
 //! | block files, also broken ones | [`BlkWriter`], [`xor_folder`] |
 //! | a chain for the index without files or node | [`MemorySource`] |
+//! | a Redis, a Redis Cluster, Sentinels | [`RedisServer`], [`RedisCluster`], [`RedisSentinels`] |
 //! | real blocks and what a real node says about them | [`fixtures`] |
 //! | the bundled sample chain | [`sample`] |
 //!
@@ -22,6 +23,7 @@ mod lock;
 mod mine;
 mod model;
 mod payee;
+mod redis;
 mod rng;
 mod rpc;
 pub mod sample;
@@ -40,6 +42,7 @@ pub use model::{
     Database, Model, ModelBlock, ModelStats, ModelTx, ModelUtxo, Place, RowOptions, Rows,
     ScriptHash, Touch, TouchKind, is_unspendable, script_hash,
 };
+pub use redis::{RedisCluster, RedisOptions, RedisSentinels, RedisServer};
 pub use rng::Rng;
 pub use rpc::{RpcError, satoshi};
 pub use source::MemorySource;
