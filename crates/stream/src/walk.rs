@@ -1,0 +1,97 @@
+//! Where a chain is after some entries of its stream.
+//!
+//! The entries alone tell it, because every event names its block and a fork is an event. Entries that are there a second time
+//! (a dead letter that was sent into the stream again) change nothing: they belong to blocks that have passed.
+
+use std::collections::BTreeMap;
+
+use crate::parse::EventHead;
+use crate::position::{BlockId, Position};
+
+/// Most reversible positions that are remembered; the oldest are forgotten beyond.
+const REVERSIBLE_MAX: usize = 4_096;
+
+/// The newest published block, and the blocks before it that could still be undone.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Walk {
+    pub(crate) position: Option<Position>,
+    /// The last irreversible block.
+    pub(crate) lib: Option<Position>,
+    /// Published blocks from the last irreversible one on, by number.
+    pub(crate) reversible: BTreeMap<u32, BlockId>,
+}
+
+impl Walk {
+    /// Takes the next entry.
+    pub(crate) fn entry(&mut self, head: &EventHead<'_>) {
+        match (head.fork, head.block) {
+            (Some((from, new_head)), _) => self.fork(from, new_head),
+            (None, Some(block)) => {
+                if self
+                    .position
+                    .is_none_or(|position| block.num > position.num)
+                {
+                    self.block(block);
+                }
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// The chain goes on with this block.
+    pub(crate) fn block(&mut self, block: Position) {
+        // What was at this number and above belongs to a branch that was left.
+        drop(self.reversible.split_off(&block.num));
+        self.reversible.insert(block.num, block.id);
+        self.position = Some(block);
+        while self.reversible.len() > REVERSIBLE_MAX {
+            self.reversible.pop_first();
+        }
+    }
+
+    /// The last irreversible block moved.
+    pub(crate) fn irreversible(&mut self, lib: Position) {
+        if self.lib.is_none_or(|known| lib.num >= known.num) {
+            self.lib = Some(lib);
+        }
+        if let Some(lib) = self.lib {
+            self.reversible = self.reversible.split_off(&lib.num);
+        }
+        // The newest block is needed whatever the network calls irreversible.
+        if let Some(position) = self.position {
+            self.reversible.insert(position.num, position.id);
+        }
+    }
+
+    fn fork(&mut self, from: u32, new_head: BlockId) {
+        let Some(first) = from.checked_add(1) else {
+            return;
+        };
+        let is_new = match self.position {
+            None => true,
+            Some(position) if first > position.num => false,
+            // Of a fork that happened already, the new branch is the one we are on.
+            Some(_) => match self.reversible.get(&first) {
+                Some(id) => *id != new_head,
+                None => self
+                    .reversible
+                    .first_key_value()
+                    .is_some_and(|(lowest, _)| *lowest <= first),
+            },
+        };
+        if is_new {
+            self.block(Position {
+                num: first,
+                id: new_head,
+            });
+        }
+    }
+
+    /// All remembered positions, ascending.
+    pub(crate) fn positions(&self) -> Vec<Position> {
+        self.reversible
+            .iter()
+            .map(|(num, id)| Position { num: *num, id: *id })
+            .collect()
+    }
+}
