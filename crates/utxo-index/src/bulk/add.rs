@@ -165,13 +165,20 @@ impl Adder<'_> {
             record.extend_from_slice(&tx.txid);
             let raw = &bytes[tx.start..tx.end];
             let length = u32::try_from(raw.len()).unwrap_or(u32::MAX).to_le_bytes();
-            self.txs
-                .push(&tx.txid, &[&tx.txid, &height, &length, raw])?;
+            let mut head = [0; TX_RECORD_BYTES];
+            head[..32].copy_from_slice(&tx.txid);
+            head[32..36].copy_from_slice(&height);
+            head[36..].copy_from_slice(&length);
+            self.txs.push(&tx.txid, &[&head, raw])?;
             // The input of a block's first transaction spends nothing.
             if position > 0 {
                 for (vin, outpoint) in (0u32..).zip(&parsed.inputs[inputs_start..tx.inputs_end]) {
-                    let parts: [&[u8]; 4] = [outpoint, &tx.txid, &vin.to_le_bytes(), &height];
-                    self.edges.push(outpoint, &parts)?;
+                    let mut edge = [0; EDGE_RECORD_BYTES];
+                    edge[..36].copy_from_slice(outpoint);
+                    edge[36..68].copy_from_slice(&tx.txid);
+                    edge[68..72].copy_from_slice(&vin.to_le_bytes());
+                    edge[72..].copy_from_slice(&height);
+                    self.edges.push(outpoint, &[&edge])?;
                 }
             }
             inputs_start = tx.inputs_end;

@@ -1,10 +1,12 @@
 //! Stage 3 of the first load: the rows of each script, sorted and written.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::add::Partitioned;
 use super::files::{FileFactory, SortedFiles};
 use super::join::damaged_spill;
+use super::prefetch::prefetch;
 use super::runs::{self, RunWriter};
 use crate::engine::Family;
 use crate::index::IndexError;
@@ -13,75 +15,99 @@ use crate::rows::{self, RowKind};
 /// Most of a partition that is sorted in memory at once. Only very busy scripts make a partition larger.
 const PIECE_BYTES: u64 = 256 << 20;
 
-/// Sorts one contiguous range of partitions.
+/// How many rows ahead memory is asked for, and how much of each.
+const AHEAD: usize = 12;
+const AHEAD_BYTES: usize = rows::SPENDING_KEY_LEN;
+
+/// One worker of the stage. Its buffers last as long as the stage does.
 pub(super) struct HistorySorter<'a> {
+    factory: &'a FileFactory,
     history: &'a Partitioned,
     dir: &'a Path,
-    label: String,
     piece_bytes: u64,
-    files: SortedFiles<'a>,
+    piece: Piece,
+}
+
+/// Rows in memory, and their order.
+#[derive(Default)]
+struct Piece {
     records: Vec<u8>,
     order: Vec<u128>,
-    key: Vec<u8>,
 }
 
 impl<'a> HistorySorter<'a> {
-    pub(super) fn new(
-        factory: &'a FileFactory,
-        history: &'a Partitioned,
-        dir: &'a Path,
-        label: String,
-    ) -> Self {
+    pub(super) fn new(factory: &'a FileFactory, history: &'a Partitioned, dir: &'a Path) -> Self {
         Self {
+            factory,
             history,
             dir,
-            files: factory.files(Family::Hist, &label),
-            label,
             piece_bytes: PIECE_BYTES,
-            records: Vec::new(),
-            order: Vec::new(),
-            key: Vec::new(),
+            piece: Piece::default(),
         }
     }
 
-    /// Writes the rows of the next partition; partitions must come in ascending order.
-    pub(super) fn partition(&mut self, partition: usize) -> Result<(), IndexError> {
-        let spill = &self.history.spill;
-        let mut next = spill.read(partition, 0, self.piece_bytes, &mut self.records)?;
-        order_rows(&self.records, &mut self.order)?;
+    /// Writes the rows of the partitions of a range and gives back its files. `label` tells them from those of other
+    /// ranges; `before` is asked before each partition.
+    pub(super) fn range(
+        &mut self,
+        partitions: Range<usize>,
+        label: &str,
+        before: impl Fn(usize) -> Result<(), IndexError>,
+    ) -> Result<(Family, Vec<PathBuf>), IndexError> {
+        let mut files = self.factory.files(Family::Hist, label);
+        for partition in partitions {
+            before(partition)?;
+            self.partition(partition, &mut files)?;
+        }
+        files.finish()
+    }
+
+    fn partition(
+        &mut self,
+        partition: usize,
+        files: &mut SortedFiles<'_>,
+    ) -> Result<(), IndexError> {
+        let (spill, piece) = (&self.history.spill, &mut self.piece);
+        let mut next = spill.read(partition, 0, self.piece_bytes, &mut piece.records)?;
+        piece.sort()?;
         if next.is_none() {
-            return self.each(|key, files| files.push(key, &[]));
+            return piece.each(|key| files.push(key, &[]));
         }
         let mut runs: Vec<PathBuf> = Vec::new();
         loop {
-            let name = format!("history-{}-{partition}-{}.run", self.label, runs.len());
+            let name = format!("history-{partition}-{}.run", runs.len());
             let mut run = RunWriter::create(self.dir.join(name))?;
-            self.each(|key, _| Ok(run.push(key)?))?;
+            piece.each(|key| Ok(run.push(key)?))?;
             runs.push(run.finish()?);
             let Some(from) = next else { break };
-            next = spill.read(partition, from, self.piece_bytes, &mut self.records)?;
-            order_rows(&self.records, &mut self.order)?;
+            next = spill.read(partition, from, self.piece_bytes, &mut piece.records)?;
+            piece.sort()?;
         }
-        runs::merge(runs, |key| self.files.push(key, &[]))
+        runs::merge(runs, |key| files.push(key, &[]))
+    }
+}
+
+impl Piece {
+    fn sort(&mut self) -> Result<(), IndexError> {
+        order_rows(&self.records, &mut self.order)
     }
 
-    /// Calls `write` with every key of the piece in memory, in order.
+    /// Calls `write` with every key, in order.
     fn each(
-        &mut self,
-        mut write: impl FnMut(&[u8], &mut SortedFiles<'a>) -> Result<(), IndexError>,
+        &self,
+        mut write: impl FnMut(&[u8]) -> Result<(), IndexError>,
     ) -> Result<(), IndexError> {
-        for &order in &self.order {
+        let mut key = vec![RowKind::History.tag()];
+        for (n, &order) in self.order.iter().enumerate() {
+            if let Some(&ahead) = self.order.get(n + AHEAD) {
+                prefetch(&self.records, place(ahead), AHEAD_BYTES);
+            }
             let tail = record(&self.records, order).ok_or_else(damaged_spill)?;
-            self.key.clear();
-            self.key.push(RowKind::History.tag());
-            self.key.extend_from_slice(tail);
-            write(&self.key, &mut self.files)?;
+            key.truncate(1);
+            key.extend_from_slice(tail);
+            write(&key)?;
         }
         Ok(())
-    }
-
-    pub(super) fn finish(self) -> Result<(Family, Vec<PathBuf>), IndexError> {
-        self.files.finish()
     }
 }
 
@@ -95,8 +121,12 @@ fn record_len(bytes: &[u8]) -> Option<usize> {
     }
 }
 
+fn place(order: u128) -> usize {
+    (order & u128::from(u32::MAX)) as usize
+}
+
 fn record(records: &[u8], order: u128) -> Option<&[u8]> {
-    let bytes = records.get((order & u128::from(u32::MAX)) as usize..)?;
+    let bytes = records.get(place(order)..)?;
     bytes.get(..record_len(bytes)?)
 }
 

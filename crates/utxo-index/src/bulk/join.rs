@@ -6,7 +6,7 @@
 //! sorted files; the `H` rows are ordered by script and go to the history spill.
 
 use std::cmp::Ordering;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
 
 use bitcoin::hashes::{Hash, sha256};
@@ -16,11 +16,17 @@ use bitcoin_slices::{Visit, Visitor, bsl};
 use super::add::{EDGE_RECORD_BYTES, Partitioned, TX_RECORD_BYTES};
 use super::addresses::AddressRuns;
 use super::files::{FileFactory, SortedFiles};
+use super::prefetch::prefetch;
 use super::spill::SpillWriter;
 use crate::engine::Family;
 use crate::index::IndexError;
 use crate::rows;
 use crate::types::ScriptHash;
+
+/// How many records ahead memory is asked for, and how much of a transaction: most are shorter.
+const TXS_AHEAD: usize = 6;
+const TX_AHEAD_BYTES: usize = 384;
+const EDGES_AHEAD: usize = 12;
 
 /// What the second stage reads and where it writes.
 pub(super) struct JoinStage<'a> {
@@ -34,23 +40,26 @@ pub(super) struct JoinStage<'a> {
     pub(super) index_unspendables: bool,
 }
 
-/// Joins one contiguous range of partitions.
+/// Files with their family.
+pub(super) type Files = Vec<(Family, Vec<PathBuf>)>;
+
+/// One worker of the stage. Its buffers last as long as the stage does.
 pub(super) struct Joiner<'a> {
     stage: &'a JoinStage<'a>,
-    rows: Rows<'a>,
+    history: SpillWriter<'a>,
     raw: Vec<u8>,
     edges: Vec<u8>,
     tx_order: Vec<(u64, u32)>,
     edge_order: Vec<u128>,
 }
 
-/// Everything that is written while outputs are visited.
-struct Rows<'a> {
+/// Everything that is written for one contiguous range of partitions.
+struct Rows<'a, 'w> {
     txs: SortedFiles<'a>,
     conf: SortedFiles<'a>,
     outs: SortedFiles<'a>,
     edge: SortedFiles<'a>,
-    history: SpillWriter<'a>,
+    history: &'w mut SpillWriter<'a>,
     addresses: Option<AddressRuns<'a>>,
     index_unspendables: bool,
     /// Value of the row at hand.
@@ -58,29 +67,12 @@ struct Rows<'a> {
 }
 
 impl<'a> Joiner<'a> {
-    pub(super) fn new(
-        stage: &'a JoinStage<'a>,
-        label: &str,
-        buffer_bytes: usize,
-        addresses: Option<AddressRuns<'a>>,
-    ) -> Self {
-        let files = |family| stage.factory.files(family, label);
+    /// `buffer_bytes` is for the rows on their way to the history spill.
+    pub(super) fn new(stage: &'a JoinStage<'a>, buffer_bytes: usize) -> Self {
+        let history = &stage.history;
         Self {
             stage,
-            rows: Rows {
-                txs: files(Family::Txs),
-                conf: files(Family::Confs),
-                outs: files(Family::Outs),
-                edge: files(Family::Edges),
-                history: SpillWriter::new(
-                    &stage.history.spill,
-                    stage.history.partitions,
-                    buffer_bytes,
-                ),
-                addresses,
-                index_unspendables: stage.index_unspendables,
-                value: Vec::new(),
-            },
+            history: SpillWriter::new(&history.spill, history.partitions, buffer_bytes),
             raw: Vec::new(),
             edges: Vec::new(),
             tx_order: Vec::new(),
@@ -88,74 +80,95 @@ impl<'a> Joiner<'a> {
         }
     }
 
-    /// Joins the next partition; partitions must come in ascending order.
-    pub(super) fn partition(&mut self, partition: usize) -> Result<(), IndexError> {
-        self.stage
-            .txs
-            .spill
-            .read(partition, 0, u64::MAX, &mut self.raw)?;
-        self.stage
-            .edges
-            .spill
-            .read(partition, 0, u64::MAX, &mut self.edges)?;
-        order_txs(&self.raw, &mut self.tx_order)?;
-        order_edges(&self.edges, &mut self.edge_order)?;
-
-        let mut spends = Spends {
-            records: &self.edges,
-            order: &self.edge_order,
-            next: 0,
+    /// Joins the partitions of a range and gives back its files. `label` tells them from those of other ranges;
+    /// `before` is asked before each partition.
+    pub(super) fn range(
+        &mut self,
+        partitions: Range<usize>,
+        label: &str,
+        addresses: Option<AddressRuns<'a>>,
+        before: impl Fn(usize) -> Result<(), IndexError>,
+    ) -> Result<(Files, Vec<String>), IndexError> {
+        let stage = self.stage;
+        let files = |family| stage.factory.files(family, label);
+        let mut rows = Rows {
+            txs: files(Family::Txs),
+            conf: files(Family::Confs),
+            outs: files(Family::Outs),
+            edge: files(Family::Edges),
+            history: &mut self.history,
+            addresses,
+            index_unspendables: stage.index_unspendables,
+            value: Vec::new(),
         };
-        let mut at = 0;
-        while at < self.tx_order.len() {
-            let first = TxRecord::at(&self.raw, self.tx_order[at].1)?;
-            let mut end = at + 1;
-            while end < self.tx_order.len()
-                && TxRecord::at(&self.raw, self.tx_order[end].1)?.txid == first.txid
-            {
-                end += 1;
-            }
-            if let Some(edge) = spends.before(first.txid) {
-                return Err(self.stage.missing_output(edge));
-            }
-            self.stage.tx(
-                &mut self.rows,
-                &self.raw,
-                &self.tx_order[at..end],
-                &mut spends,
-            )?;
-            at = end;
+        for partition in partitions {
+            before(partition)?;
+            let (txs, edges) = (&stage.txs.spill, &stage.edges.spill);
+            txs.read(partition, 0, u64::MAX, &mut self.raw)?;
+            edges.read(partition, 0, u64::MAX, &mut self.edges)?;
+            order_txs(&self.raw, &mut self.tx_order)?;
+            order_edges(&self.edges, &mut self.edge_order)?;
+            let spends = Spends {
+                records: &self.edges,
+                order: &self.edge_order,
+                next: 0,
+            };
+            stage.partition(&mut rows, &self.raw, &self.tx_order, spends)?;
         }
-        match spends.peek() {
-            Some(edge) => Err(self.stage.missing_output(edge)),
-            None => Ok(()),
-        }
+        let runs = match rows.addresses {
+            Some(addresses) => addresses.finish()?,
+            None => Vec::new(),
+        };
+        let files = [rows.txs, rows.conf, rows.outs, rows.edge];
+        let files = files.into_iter().map(SortedFiles::finish);
+        Ok((files.collect::<Result<_, _>>()?, runs))
     }
 
-    /// Closes the files of the range and names them by family.
-    pub(super) fn finish(
-        mut self,
-        runs: &mut Vec<String>,
-    ) -> Result<Vec<(Family, Vec<PathBuf>)>, IndexError> {
-        self.rows.history.flush()?;
-        if let Some(addresses) = self.rows.addresses {
-            runs.extend(addresses.finish()?);
-        }
-        let files = [
-            self.rows.txs,
-            self.rows.conf,
-            self.rows.outs,
-            self.rows.edge,
-        ];
-        files.into_iter().map(SortedFiles::finish).collect()
+    /// Writes out what is buffered. Must be called after the last range.
+    pub(super) fn finish(mut self) -> Result<(), IndexError> {
+        Ok(self.history.flush()?)
     }
 }
 
 impl JoinStage<'_> {
+    /// Writes all rows of one partition, whose transactions and edges are sorted.
+    fn partition(
+        &self,
+        rows: &mut Rows<'_, '_>,
+        raw: &[u8],
+        order: &[(u64, u32)],
+        mut spends: Spends<'_>,
+    ) -> Result<(), IndexError> {
+        let mut at = 0;
+        while at < order.len() {
+            if let Some(&(_, ahead)) = order.get(at + TXS_AHEAD) {
+                prefetch(raw, ahead as usize, TX_AHEAD_BYTES);
+            }
+            let first = TxRecord::at(raw, order[at].1)?;
+            let mut end = at + 1;
+            // Only equal prefixes can be equal ids.
+            while end < order.len()
+                && order[end].0 == order[at].0
+                && TxRecord::at(raw, order[end].1)?.txid == first.txid
+            {
+                end += 1;
+            }
+            if let Some(edge) = spends.before(first.txid) {
+                return Err(self.missing_output(edge));
+            }
+            self.tx(rows, raw, &order[at..end], &mut spends)?;
+            at = end;
+        }
+        match spends.peek() {
+            Some(edge) => Err(self.missing_output(edge)),
+            None => Ok(()),
+        }
+    }
+
     /// Writes all rows of one transaction id; `places` are its records, one per block that holds it.
     fn tx(
         &self,
-        rows: &mut Rows<'_>,
+        rows: &mut Rows<'_, '_>,
         raw: &[u8],
         places: &[(u64, u32)],
         spends: &mut Spends<'_>,
@@ -221,15 +234,15 @@ impl JoinStage<'_> {
 }
 
 /// Visits the outputs of one transaction.
-struct Outputs<'r, 'a, 's, 'e> {
-    rows: &'r mut Rows<'a>,
+struct Outputs<'r, 'a, 'w, 's, 'e> {
+    rows: &'r mut Rows<'a, 'w>,
     txid: &'r Txid,
     heights: &'r [u32],
     spends: &'s mut Spends<'e>,
     error: Option<IndexError>,
 }
 
-impl Visitor for Outputs<'_, '_, '_, '_> {
+impl Visitor for Outputs<'_, '_, '_, '_, '_> {
     fn visit_tx_out(&mut self, vout: usize, out: &bsl::TxOut) -> ControlFlow<()> {
         match self.output(vout as u32, out.script_pubkey(), out.value()) {
             Ok(()) => ControlFlow::Continue(()),
@@ -241,7 +254,7 @@ impl Visitor for Outputs<'_, '_, '_, '_> {
     }
 }
 
-impl Outputs<'_, '_, '_, '_> {
+impl Outputs<'_, '_, '_, '_, '_> {
     fn output(&mut self, vout: u32, script: &[u8], value: u64) -> Result<(), IndexError> {
         let rows = &mut *self.rows;
         rows.value.clear();
@@ -439,6 +452,13 @@ impl<'a> Spends<'a> {
             .peek()
             .filter(|edge| edge.vout == vout && edge.txid == txid)?;
         self.next += 1;
+        if let Some(&ahead) = self.order.get(self.next + EDGES_AHEAD) {
+            prefetch(
+                self.records,
+                edge_number(ahead) * EDGE_RECORD_BYTES,
+                EDGE_RECORD_BYTES,
+            );
+        }
         Some(edge)
     }
 }

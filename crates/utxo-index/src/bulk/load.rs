@@ -252,26 +252,24 @@ impl<'a> Load<'a> {
             let next = AtomicUsize::new(0);
             let finished = Mutex::new((Vec::new(), Vec::new()));
             self.workers.run(|| {
+                let mut joiner = Joiner::new(&stage, buffer);
                 while let Some(&(start, end)) = ranges.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let label = format!("{start:05}");
                     let addresses = self.job.config.address_search.then(|| {
                         AddressRuns::new(&self.scratch, label.clone(), self.job.config.network)
                     });
-                    let mut joiner = Joiner::new(&stage, &label, buffer, addresses);
-                    for partition in start..end {
-                        self.workers.check()?;
-                        joiner.partition(partition)?;
+                    let before = |partition| {
                         for spill in sizes {
                             self.job.progress.add_done(spill.partition_bytes(partition));
                         }
-                    }
-                    let mut runs = Vec::new();
-                    let files = joiner.finish(&mut runs)?;
+                        self.workers.check()
+                    };
+                    let (files, runs) = joiner.range(start..end, &label, addresses, before)?;
                     let mut finished = finished.lock().expect("no worker panics while it adds");
                     finished.0.extend(files);
                     finished.1.extend(runs);
                 }
-                Ok(())
+                joiner.finish()
             })?;
             let (files, runs) = finished.into_inner().expect("all workers have ended");
             ingest(self.job.stores, files)?;
@@ -300,18 +298,14 @@ impl<'a> Load<'a> {
             let next = AtomicUsize::new(0);
             let finished = Mutex::new(Vec::new());
             self.workers.run(|| {
+                let mut sorter = HistorySorter::new(&self.factory, history, &self.scratch);
                 while let Some(&(start, end)) = ranges.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let label = format!("{start:05}");
-                    let mut sorter =
-                        HistorySorter::new(&self.factory, history, &self.scratch, label);
-                    for partition in start..end {
-                        self.workers.check()?;
-                        sorter.partition(partition)?;
-                        self.job
-                            .progress
-                            .add_done(history.spill.partition_bytes(partition));
-                    }
-                    let files = sorter.finish()?;
+                    let before = |partition| {
+                        let bytes = history.spill.partition_bytes(partition);
+                        self.job.progress.add_done(bytes);
+                        self.workers.check()
+                    };
+                    let files = sorter.range(start..end, &format!("{start:05}"), before)?;
                     finished
                         .lock()
                         .expect("no worker panics while it adds")

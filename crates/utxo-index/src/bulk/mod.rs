@@ -30,6 +30,7 @@ mod history;
 mod join;
 mod load;
 mod manifest;
+mod prefetch;
 mod runs;
 mod spill;
 mod workers;
@@ -53,7 +54,7 @@ pub struct LoadTuning {
 impl Default for LoadTuning {
     fn default() -> Self {
         Self {
-            partition_bytes: 24 << 20,
+            partition_bytes: 4 << 20,
             checkpoint_bytes: 8 << 30,
             unit_bytes: 8 << 20,
             buffer_bytes: 192 << 20,

@@ -193,7 +193,6 @@ impl Spill {
         bytes_max: u64,
         into: &mut Vec<u8>,
     ) -> io::Result<Option<usize>> {
-        into.clear();
         let (chunks, more) = {
             let tail = self
                 .tail
@@ -208,11 +207,13 @@ impl Spill {
             }
             (all[from..to].to_vec(), to < all.len())
         };
-        into.reserve(chunks.iter().map(|c| c.length as usize).sum());
+        // Only what the buffer has never held is filled with zeros: every byte is read over anyway.
+        into.resize(chunks.iter().map(|c| c.length as usize).sum(), 0);
+        let mut rest = &mut into[..];
         for chunk in &chunks {
-            let start = into.len();
-            into.resize(start + chunk.length as usize, 0);
-            self.file.read_exact_at(&mut into[start..], chunk.offset)?;
+            let (piece, after) = rest.split_at_mut(chunk.length as usize);
+            self.file.read_exact_at(piece, chunk.offset)?;
+            rest = after;
         }
         Ok(more.then_some(from + chunks.len()))
     }
