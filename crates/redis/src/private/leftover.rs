@@ -13,7 +13,7 @@ use super::settings::Home;
 /// How long a left server may take to write its data and end.
 const END_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long it may take to answer before it counts as stuck.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(25);
 
 /// Ends what still serves in this folder, if anything does, and clears a dead socket away.
