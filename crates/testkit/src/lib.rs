@@ -8,6 +8,7 @@
 //! | scripts that can be spent, and transactions that do it | [`Lock`], [`spend`], [`wide_transaction`] |
 //! | block files, also broken ones | [`BlkWriter`], [`xor_folder`] |
 //! | a chain for the index without files or node | [`MemorySource`] |
+//! | a mempool with a plain model of it | [`MempoolModel`], [`MemoryMempool`] |
 //! | a Redis, a Redis Cluster, Sentinels | [`RedisServer`], [`RedisCluster`], [`RedisSentinels`] |
 //! | real blocks and what a real node says about them | [`fixtures`] |
 //! | the bundled sample chain | [`sample`] |
@@ -20,6 +21,7 @@ mod chain;
 pub mod fixtures;
 mod generator;
 mod lock;
+mod mempool;
 mod mine;
 mod model;
 mod payee;
@@ -37,6 +39,7 @@ pub use blkfile::{
 pub use chain::{Fork, OWN_NUMBERS, TestChain};
 pub use generator::{BlockPlan, ChainGenerator, Params, Shapes};
 pub use lock::{Coin, Lock, spend, wide_transaction};
+pub use mempool::{MemoryMempool, MempoolModel, MempoolTouch};
 pub use mine::{BlockRecipe, COINBASE_MATURITY, subsidy};
 pub use model::{
     Database, Model, ModelBlock, ModelStats, ModelTx, ModelUtxo, Place, RowOptions, Rows,

@@ -94,6 +94,28 @@ pub struct Spend {
     pub block: BlockRef,
 }
 
+/// Who spends an output, confirmed or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spending {
+    /// Spending transaction.
+    pub txid: Txid,
+    /// Which of its inputs.
+    pub vin: u32,
+    /// The block that confirms it; `None`: unconfirmed.
+    pub block: Option<BlockRef>,
+}
+
+/// An unspent output, confirmed or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unspent {
+    /// Where.
+    pub outpoint: OutPoint,
+    /// How much.
+    pub value: Amount,
+    /// The block that confirms it; `None`: unconfirmed.
+    pub block: Option<BlockRef>,
+}
+
 /// An unspent output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Utxo {

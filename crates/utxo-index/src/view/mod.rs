@@ -5,12 +5,14 @@
 
 mod blocks;
 mod bodies;
+mod chain_order;
 mod fold;
 mod history;
 mod merkle;
 mod spends;
 mod stats;
 mod txs;
+mod unconfirmed;
 mod utxos;
 
 use std::collections::{BTreeSet, HashMap};
@@ -29,6 +31,8 @@ use crate::index::IndexConfig;
 use crate::mempool::MempoolView;
 use crate::rows::{self, Features, RowError};
 use crate::types::{BlockRef, QueryError, ScriptHash, ScriptStats, Utxo};
+
+pub use chain_order::HistoryRun;
 
 type Result<T, E = QueryError> = std::result::Result<T, E>;
 

@@ -11,8 +11,13 @@ use crate::rows::{self, OUT_KEY_LEN, OutValue};
 use crate::types::{BlockRef, QueryError, TxRecord};
 
 impl View {
-    /// A transaction with prevouts and fee. One that was only in stale blocks has `block: None`.
+    /// A transaction with prevouts and fee, confirmed or not. One that is unconfirmed, or was only in stale blocks, has
+    /// `block: None`.
     pub fn tx(&self, txid: &Txid) -> Result<Option<TxRecord>> {
+        // A state never holds a transaction in both.
+        if let Some(entry) = self.mempool().entry(txid) {
+            return Ok(Some(entry.record()));
+        }
         let block = self.confirming_block(txid)?;
         let Some(raw) = self.raw_tx(txid, block)? else {
             return Ok(None);
@@ -55,8 +60,11 @@ impl View {
         self.build_records(bodies)
     }
 
-    /// The serialized transaction.
+    /// The serialized transaction, confirmed or not.
     pub fn tx_raw(&self, txid: &Txid) -> Result<Option<Vec<u8>>> {
+        if let Some(entry) = self.mempool().entry(txid) {
+            return Ok(Some(entry.raw().to_vec()));
+        }
         if self.shared.features.light_mode {
             let block = self.confirming_block(txid)?;
             return Ok(self.raw_tx(txid, block)?.map(|raw| raw.to_vec()));

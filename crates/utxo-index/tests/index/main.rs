@@ -3,6 +3,7 @@
 mod answers;
 mod cases;
 mod golden;
+mod mempool;
 mod options;
 mod property;
 mod support;
