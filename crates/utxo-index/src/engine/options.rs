@@ -14,6 +14,8 @@ use crate::rows::Db;
 const BLOCK_CACHE_SHARE: u64 = 2;
 /// Share of the memory budget that all memtables together get.
 const MEMTABLES_SHARE: u64 = 8;
+/// Size of an entry of the block cache that its table is laid out for, bytes; 0 = it grows as needed.
+const CACHE_ENTRY_BYTES: usize = 0;
 /// The block cache is never smaller, bytes.
 const BLOCK_CACHE_MIN: u64 = 8 << 20;
 /// One memtable, bytes: bounds. Small, so that a small chain stays small in memory; a family that fills it flushes.
@@ -55,7 +57,11 @@ impl Tuning {
         let memtables_bytes =
             (memory_bytes / MEMTABLES_SHARE).max(MEMTABLE_MIN * Family::ALL.len() as u64);
         Self {
-            cache: Cache::new_lru_cache(usize::try_from(cache_bytes).unwrap_or(usize::MAX)),
+            // Readers of a clock cache do not wait for each other, as those of an LRU cache do at each look-up.
+            cache: Cache::new_hyper_clock_cache(
+                usize::try_from(cache_bytes).unwrap_or(usize::MAX),
+                CACHE_ENTRY_BYTES,
+            ),
             memtables: WriteBufferManager::new_write_buffer_manager(
                 usize::try_from(memtables_bytes).unwrap_or(usize::MAX),
                 false,

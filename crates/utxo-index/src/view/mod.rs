@@ -9,13 +9,14 @@ mod chain_order;
 mod fold;
 mod history;
 mod merkle;
+mod positions;
 mod spends;
 mod stats;
 mod txs;
 mod unconfirmed;
 mod utxos;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ use cairn_utxo_node::ChainSource;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
+use self::positions::BlockPositions;
 use crate::engine::{Family, Snapshot, StoreError, Stores};
 use crate::headers::{Chain, HeaderTree, NodeId};
 use crate::index::IndexConfig;
@@ -44,8 +46,10 @@ const SCAN_ROWS_DEFAULT: usize = 100_000;
 const FOLD_ROWS_FACTOR: usize = 10;
 /// A fold that takes longer keeps what it has and gives up.
 const FOLD_TIME_MAX: Duration = Duration::from_secs(10);
-/// Bytes of transaction id lists kept for ordering, proofs and block pages.
+/// Bytes of transaction id lists kept for proofs and block pages.
 const TXIDS_CACHE_BYTES: u64 = 16 << 20;
+/// Bytes of position lists kept for ordering histories: blocks with 2.8 million transactions.
+const POSITIONS_CACHE_BYTES: u64 = 32 << 20;
 /// Bytes of merkle trees kept.
 const MERKLE_CACHE_BYTES: u64 = 8 << 20;
 /// Bytes of ordered transaction lists of (script, block) pairs with many transactions.
@@ -73,6 +77,8 @@ pub(crate) struct Shared {
     bodies: Bodies,
     /// By block, so an entry is right for every view.
     block_txids: Cache<BlockHash, Arc<Vec<Txid>>, TxidsWeight>,
+    /// By block: where its transactions are.
+    positions: Cache<BlockHash, Arc<BlockPositions>, PositionsWeight>,
     /// By block: the levels of its merkle tree.
     merkle: Cache<BlockHash, Arc<merkle::MerkleTree>, MerkleWeight>,
     /// By script and block: its transactions there, last one first.
@@ -90,6 +96,15 @@ struct TxidsWeight;
 impl<K> Weighter<K, Arc<Vec<Txid>>> for TxidsWeight {
     fn weight(&self, _key: &K, txids: &Arc<Vec<Txid>>) -> u64 {
         txids.len() as u64 * 32 + 128
+    }
+}
+
+#[derive(Clone)]
+struct PositionsWeight;
+
+impl Weighter<BlockHash, Arc<BlockPositions>> for PositionsWeight {
+    fn weight(&self, _key: &BlockHash, positions: &Arc<BlockPositions>) -> u64 {
+        positions.bytes() as u64 + 128
     }
 }
 
@@ -121,6 +136,7 @@ impl Shared {
             tree,
             bodies,
             block_txids: Cache::with_weighter(512, TXIDS_CACHE_BYTES, TxidsWeight),
+            positions: Cache::with_weighter(512, POSITIONS_CACHE_BYTES, PositionsWeight),
             merkle: Cache::with_weighter(64, MERKLE_CACHE_BYTES, MerkleWeight),
             groups: Cache::with_weighter(1024, GROUPS_CACHE_BYTES, TxidsWeight),
             stats: Cache::new(STATS_CACHE_ITEMS),
@@ -346,35 +362,6 @@ impl View {
                 self.tip.height
             ))
         })
-    }
-
-    /// Positions of transactions in the block at a height.
-    fn positions(&self, block: &BlockRef, txids: &[Txid]) -> Result<HashMap<Txid, u32>> {
-        let all = self.block_txids(&block.hash)?.ok_or_else(|| {
-            QueryError::Store(format!(
-                "block {} is on the chain but has no list of transactions",
-                block.hash
-            ))
-        })?;
-        let mut wanted: HashMap<Txid, Option<u32>> =
-            txids.iter().map(|txid| (*txid, None)).collect();
-        for (position, txid) in (0u32..).zip(all.iter()) {
-            if let Some(slot) = wanted.get_mut(txid) {
-                *slot = Some(position);
-            }
-        }
-        wanted
-            .into_iter()
-            .map(|(txid, position)| {
-                position.map(|position| (txid, position)).ok_or_else(|| {
-                    QueryError::Store(format!(
-                        "history has a row of transaction {txid} at height {}, but block {} does not hold it; run `cairn \
-                         verify`",
-                        block.height, block.hash
-                    ))
-                })
-            })
-            .collect()
     }
 }
 
