@@ -7,6 +7,10 @@ CAIRN_CACHE="${CAIRN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cairn}"
 BITCOIND_VERSION=31.99
 BITCOIND_DIR="$CAIRN_CACHE/bitcoind-$BITCOIND_VERSION"
 
+# The Antelope node that the tests run, by the version of the wheel that carries it.
+NODEOS_WHEEL=0.4.9
+NODEOS_DIR="$CAIRN_CACHE/nodeos-$NODEOS_WHEEL"
+
 # fail TEXT...: one clear line, then stop.
 fail() {
     printf 'error: %s\n' "$*" >&2

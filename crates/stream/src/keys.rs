@@ -7,6 +7,7 @@
 //! | `ce:parser2:{chainId}:reparse:{jobId}` | stream | events of a reparse job |
 //! | `parser2:abi:{contract}` | sorted set | score: block number, member: base64 of the ABI's bytes |
 //! | `parser2:abilog:{contract}` | sorted set | added: score: block number, member: `{block}:{global_sequence}:{abi_sequence}:{sha256}` |
+//! | `parser2:abilog.open:{chainId}` | sorted set | added: ABI versions set in blocks that may still be undone |
 //! | `parser2:sync:{chainId}` | hash | the checkpoint |
 //! | `parser2:subs` | hash | field: subId, value: JSON |
 //! | `parser2:sub:{subId}:failures` | hash | field: event id, value: count |
@@ -49,6 +50,11 @@ pub fn abi(contract: &str) -> String {
 /// entry of its own.
 pub fn abi_log(contract: &str) -> String {
     format!("parser2:abilog:{contract}")
+}
+
+/// The ABI versions that were set in blocks which may still be undone: a sorted set, score block number.
+pub fn abi_log_open(chain: &ChainLabel) -> String {
+    format!("parser2:abilog.open:{chain}")
 }
 
 /// The checkpoint of a chain: a hash.

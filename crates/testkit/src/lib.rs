@@ -10,11 +10,14 @@
 //! | a chain for the index without files or node | [`MemorySource`] |
 //! | a mempool with a plain model of it | [`MempoolModel`], [`MemoryMempool`] |
 //! | a Redis, a Redis Cluster, Sentinels | [`RedisServer`], [`RedisCluster`], [`RedisSentinels`] |
+//! | a real Antelope node, recorded sessions of one | [`antelope`] |
 //! | real blocks and what a real node says about them | [`fixtures`] |
 //! | the bundled sample chain | [`sample`] |
+//! | calls of an application, a model of its ledger, a connection that breaks at any command | [`CallGenerator`], [`LedgerModel`], [`CuttingProxy`] |
 //!
 //! Functions that cannot go on panic with the reason: this crate is for tests, where that is the report.
 
+pub mod antelope;
 mod bitcoind;
 mod blkfile;
 mod chain;
@@ -29,6 +32,7 @@ mod redis;
 mod rng;
 mod rpc;
 pub mod sample;
+mod scanner;
 mod source;
 
 pub use bitcoind::{Bitcoind, EXE_VARIABLE, NodeError, NodeOptions};
@@ -48,4 +52,7 @@ pub use model::{
 pub use redis::{RedisCluster, RedisOptions, RedisSentinels, RedisServer};
 pub use rng::Rng;
 pub use rpc::{RpcError, satoshi};
+pub use scanner::{
+    Call, CallGenerator, CallMix, CuttingProxy, LedgerModel, ModelNode, ModelSpace, ModelTalk,
+};
 pub use source::MemorySource;
