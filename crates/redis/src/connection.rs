@@ -4,6 +4,8 @@
 //! when its server is no longer the master; whoever asks meanwhile waits for the one attempt under way. A Cluster's client
 //! keeps a connection to each node and follows redirections by itself.
 
+mod masters;
+
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
@@ -21,6 +23,8 @@ use tokio::sync::Mutex;
 use crate::error::{RedisError, code};
 use crate::server::{ServerFacts, VERSION_MIN};
 use crate::target::{Target, TargetKind};
+
+pub use masters::Master;
 
 /// How long one attempt to connect may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -50,7 +54,7 @@ struct Shared {
 }
 
 enum Link {
-    Direct(Reconnecting),
+    Direct(Box<Reconnecting>),
     Cluster(ClusterConnection),
 }
 
@@ -86,7 +90,7 @@ impl Redis {
             TargetKind::Single | TargetKind::Sentinel => {
                 let reconnecting = Reconnecting::new(target, response_timeout)?;
                 reconnecting.get().await?;
-                Link::Direct(reconnecting)
+                Link::Direct(Box::new(reconnecting))
             }
             TargetKind::Cluster => Link::Cluster(connect_cluster(target, response_timeout).await?),
         };
@@ -152,7 +156,7 @@ impl Redis {
         let hello = self.if_allowed(self.ask_any(redis::cmd("HELLO"), "HELLO").await)?;
         let info = self.if_allowed(self.ask_any(redis::cmd("INFO"), "INFO").await)?;
         let info = info
-            .map(|value| redis::from_redis_value::<String>(value))
+            .map(redis::from_redis_value::<String>)
             .transpose()
             .map_err(|error| self.explain("INFO", &error.into()))?;
         Ok(ServerFacts::read(hello.as_ref(), info.as_deref()))
@@ -246,7 +250,7 @@ impl ConnectionLike for Dedicated {
 
 /// How a connection to the server in charge is made.
 enum Connector {
-    Server(Client),
+    Server(Box<Client>),
     /// Asked anew for each connection: the master may be another one now.
     Sentinel(Box<Mutex<SentinelClient>>),
 }
@@ -276,7 +280,7 @@ impl Reconnecting {
                 }
                 Connector::Sentinel(Box::new(Mutex::new(SentinelClient::build(
                     sentinels,
-                    service.to_owned(),
+                    service,
                     Some(info),
                     SentinelServerType::Master,
                 )?)))
@@ -286,7 +290,7 @@ impl Reconnecting {
                 let server = server.ok_or_else(|| {
                     redis::RedisError::from((redis::ErrorKind::InvalidClientConfig, "no server"))
                 })?;
-                Connector::Server(Client::open(server)?)
+                Connector::Server(Box::new(Client::open(server)?))
             }
         };
         Ok(Self {
@@ -311,7 +315,7 @@ impl Reconnecting {
 
     async fn connect(&self) -> RedisResult<MultiplexedConnection> {
         let client = match &self.connector {
-            Connector::Server(client) => client.clone(),
+            Connector::Server(client) => Client::clone(client),
             Connector::Sentinel(sentinels) => {
                 let mut sentinels = sentinels.lock().await;
                 tokio::time::timeout(CONNECT_TIMEOUT, sentinels.async_get_client())

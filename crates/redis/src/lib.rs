@@ -17,7 +17,7 @@ mod private;
 mod server;
 mod target;
 
-pub use connection::{Dedicated, Redis};
+pub use connection::{Dedicated, Master, Redis};
 pub use error::RedisError;
 pub use private::{PrivateOptions, PrivateServer, PrivateServerError, PrivateState, ServerProgram};
 pub use server::{ServerFacts, VERSION_MIN, Version};

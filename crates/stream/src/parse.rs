@@ -38,6 +38,10 @@ struct Wire<'a> {
 impl<'a> EventHead<'a> {
     /// Reads an entry's `data`. The error says what is missing.
     pub fn parse(data: &'a [u8]) -> Result<Self, String> {
+        // A list would be taken for the fields in their order.
+        if !data.trim_ascii_start().starts_with(b"{") {
+            return Err("not a JSON object".to_owned());
+        }
         let wire: Wire<'a> = serde_json::from_slice(data).map_err(|error| error.to_string())?;
         let id = |text: &str| text.parse::<BlockId>().map_err(|error| error.to_string());
         let mut head = Self {

@@ -23,8 +23,8 @@ pub struct StreamState {
     pub last: EntryId,
     /// The oldest entry that is there.
     pub first: Option<EntryId>,
-    /// The newest id that was removed.
-    pub max_deleted: EntryId,
+    /// How many entries were ever added.
+    pub added: u64,
 }
 
 /// What Redis says of a consumer group: a subscription.
@@ -40,6 +40,8 @@ pub struct GroupState {
     pub oldest_pending: Option<EntryId>,
     /// Entries that it was not given yet; `None` where Redis cannot tell.
     pub lag: Option<u64>,
+    /// How many of all entries ever added it has been given or has been past; `None` where Redis cannot tell.
+    pub read: Option<u64>,
 }
 
 impl GroupState {
@@ -105,7 +107,7 @@ impl Reader {
                 },
                 _ => None,
             },
-            max_deleted: self.id(&fields, "max-deleted-entry-id")?,
+            added: self.field(&fields, "entries-added")?,
         }))
     }
 
@@ -125,6 +127,7 @@ impl Reader {
             groups.push(GroupState {
                 last_delivered: self.id(&fields, "last-delivered-id")?,
                 lag: self.field(&fields, "lag")?,
+                read: self.field(&fields, "entries-read")?,
                 name,
                 pending,
                 oldest_pending,

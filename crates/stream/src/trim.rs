@@ -5,12 +5,14 @@
 //! last and always applies. When a subscription loses entries it is told: in the log, in the report, and as `trimmed_past` in
 //! its registration.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use cairn_redis::Redis;
 use redis::Script;
 use serde_json::Value;
+use tokio::sync::Mutex;
 
 use crate::checkpoint::Checkpoint;
 use crate::entry::EntryId;
@@ -97,6 +99,8 @@ pub struct Trimmer {
     chain: ChainLabel,
     reader: Reader,
     settings: TrimSettings,
+    /// Subscriptions that were told of a loss, and what they needed then.
+    told: Mutex<HashMap<String, EntryId>>,
 }
 
 impl Trimmer {
@@ -107,6 +111,7 @@ impl Trimmer {
             redis,
             chain: chain.clone(),
             settings,
+            told: Mutex::default(),
         }
     }
 
@@ -131,12 +136,6 @@ impl Trimmer {
             let by = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
             EntryId::at(now_ms.saturating_sub(by))
         };
-        let first_before = self
-            .reader
-            .state()
-            .await?
-            .and_then(|state| state.first)
-            .unwrap_or_default();
         let groups = self.reader.groups().await?;
         let mut report = TrimReport::default();
         let mut bound = back(self.settings.window);
@@ -148,6 +147,11 @@ impl Trimmer {
             bound = slowest.needs().max(back(at_most)).min(bound);
         }
         bound = self.keep_newest_blocks(bound).await?;
+        let mut wanted = Vec::with_capacity(groups.len());
+        for group in groups {
+            let next = self.reader.range(group.needs(), 1).await?;
+            wanted.push((group, next.first().map(|(id, _)| *id)));
+        }
         let key = self.reader.key();
         let (removed, length): (u64, u64) = TRIM
             .key(key)
@@ -158,7 +162,7 @@ impl Trimmer {
             .map_err(|error| self.redis.explain(key, &error))?;
         report.removed = removed;
         report.length = length;
-        report.losses = self.losses(&groups, first_before).await?;
+        report.losses = self.losses(wanted).await?;
         Ok(report)
     }
 
@@ -187,35 +191,32 @@ impl Trimmer {
         })
     }
 
-    /// Which subscriptions needed what is gone, and were not told yet.
+    /// Which subscriptions needed what is gone, and were not told yet. Each comes with the next entry that it would have got
+    /// before this pass.
     async fn losses(
         &self,
-        groups: &[GroupState],
-        first_before: EntryId,
+        wanted: Vec<(GroupState, Option<EntryId>)>,
     ) -> Result<Vec<GroupLoss>, StreamError> {
         let Some(state) = self.reader.state().await? else {
             return Ok(Vec::new());
         };
         let left = state.first.unwrap_or(state.last.next());
+        let gone = state.added.saturating_sub(state.length);
         let mut losses = Vec::new();
-        for group in groups {
-            // One that was made at the stream's beginning needs what was there, not what had gone long before.
-            let needed = if group.last_delivered == EntryId::ZERO && group.pending == 0 {
-                first_before
-            } else {
-                group.needs()
-            };
-            if needed > state.max_deleted || needed >= left {
-                continue;
-            }
+        for (group, next) in wanted {
+            let is_now = next.is_some_and(|next| next < left);
+            // What went while blocks were published. One that begins at the beginning never needed what had gone before.
+            let has_begun = group.last_delivered != EntryId::ZERO;
+            let was_before = group.oldest_pending.is_some_and(|oldest| oldest < left)
+                || (has_begun && group.read.is_some_and(|read| read < gone));
             let loss = GroupLoss {
-                sub_id: group.name.clone(),
-                needed,
+                needed: group.needs(),
+                sub_id: group.name,
                 left,
             };
-            if self.tell(&loss).await? {
+            if (is_now || was_before) && self.tell(&loss, is_now).await? {
                 tracing::warn!(
-                    chain = %self.chain, subscription = loss.sub_id, needed = %needed, left = %left,
+                    chain = %self.chain, subscription = loss.sub_id, needed = %loss.needed, left = %left,
                     "a subscription lags so far that entries it still needed were removed (stream.window_hours, stream.policy)"
                 );
                 losses.push(loss);
@@ -224,8 +225,13 @@ impl Trimmer {
         Ok(losses)
     }
 
-    /// Writes the loss into the subscription's registration. False when it stands there already.
-    async fn tell(&self, loss: &GroupLoss) -> Result<bool, StreamError> {
+    /// Writes the loss into the subscription's registration. False when it was told before and has not lost more.
+    async fn tell(&self, loss: &GroupLoss, is_new: bool) -> Result<bool, StreamError> {
+        let mut told = self.told.lock().await;
+        let known = told.insert(loss.sub_id.clone(), loss.needed);
+        if known.is_some_and(|known| known >= loss.needed) && !is_new {
+            return Ok(false);
+        }
         let mut command = redis::cmd("HGET");
         command.arg(keys::SUBSCRIPTIONS).arg(&loss.sub_id);
         let text: Option<String> = self.redis.query(keys::SUBSCRIPTIONS, &command).await?;
@@ -236,9 +242,9 @@ impl Trimmer {
         let Ok(Value::Object(mut registration)) = serde_json::from_str(&text) else {
             return Ok(true);
         };
-        let left = Value::from(loss.left.to_string());
-        let told = registration.insert("trimmed_past".to_owned(), left.clone());
-        if told.as_ref() == Some(&left) {
+        let before = registration.insert("trimmed_past".to_owned(), loss.left.to_string().into());
+        let before = before.and_then(|before| before.as_str()?.parse::<EntryId>().ok());
+        if before.is_some_and(|before| before > loss.needed) && !is_new {
             return Ok(false);
         }
         let _: bool = REPLACE
