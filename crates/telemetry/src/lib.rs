@@ -4,11 +4,13 @@
 //! * [`metrics`]: an explicit registry, passed to whoever counts; there is no global one, so tests run in parallel and
 //!   the reference page is made by walking it. Every name is a constant in [`names`].
 //! * [`health`]: a registry of named parts, each with its state and reason.
+//! * [`electrum`]: what Electrum servers count.
 //! * [`routes`]: both over HTTP.
 //! * [`progress`]: a bar on a terminal, a log line per interval elsewhere.
 //!
 //! This crate knows no ledger: states, phases and labels are given to it.
 
+pub mod electrum;
 pub mod health;
 pub mod logs;
 pub mod metrics;
@@ -18,6 +20,7 @@ pub mod progress;
 pub mod reference;
 pub mod routes;
 
+pub use electrum::{ElectrumMetrics, ElectrumMetricsSet};
 pub use health::{Health, Part, PartStatus, Progression, State};
 pub use logs::{Format, LogError, Logs, check_filter};
 pub use metrics::{ChainMetrics, HttpMetrics, MetricsRegistry};

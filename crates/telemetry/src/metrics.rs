@@ -39,7 +39,7 @@ pub struct MetricSpec {
 
 impl MetricSpec {
     /// Labels with these values; there must be one per label name.
-    fn labels(&self, values: &[&str]) -> Labels {
+    pub(crate) fn labels(&self, values: &[&str]) -> Labels {
         assert_eq!(self.labels.len(), values.len(), "labels of {}", self.name);
         self.labels
             .iter()
@@ -179,7 +179,7 @@ impl MetricsRegistry {
     }
 }
 
-fn gauge_value(value: u64) -> i64 {
+pub(crate) fn gauge_value(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
@@ -189,7 +189,7 @@ fn sync_buckets() -> Histogram {
 }
 
 /// From 0.1 ms to about 13 s: the deadline of a request is 10 s.
-fn request_buckets() -> Histogram {
+pub(crate) fn request_buckets() -> Histogram {
     Histogram::new(exponential_buckets(0.0001, 2.5, 14))
 }
 

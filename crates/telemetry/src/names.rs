@@ -20,6 +20,12 @@ pub const ENDPOINT: &str = "endpoint";
 pub const METHOD: &str = "method";
 /// Label with the HTTP status.
 pub const STATUS: &str = "status";
+/// Label with the result of a request: `ok`, `error`, or `invalid` for what was none.
+pub const OUTCOME: &str = "outcome";
+/// Label with what a listener speaks: `tcp`, `tls`, `ws`, `wss`.
+pub const LISTENER: &str = "listener";
+/// Label with a reason in a word.
+pub const REASON: &str = "reason";
 /// Label with the version of Cairn.
 pub const VERSION: &str = "version";
 
@@ -144,6 +150,48 @@ pub const HTTP_CONNECTIONS: MetricSpec = spec(
     "cairn_http_connections",
     &[SURFACE],
     "Open HTTP connections",
+);
+/// Electrum requests.
+pub const ELECTRUM_REQUESTS: MetricSpec = spec(
+    "cairn_electrum_requests_total",
+    &[CHAIN, METHOD, OUTCOME],
+    "Electrum requests answered; those of a batch count each",
+);
+/// Time of Electrum requests.
+pub const ELECTRUM_SECONDS: MetricSpec = spec(
+    "cairn_electrum_request_seconds",
+    &[CHAIN, METHOD],
+    "Time from reading an Electrum request to its answer",
+);
+/// Electrum sessions.
+pub const ELECTRUM_SESSIONS: MetricSpec = spec(
+    "cairn_electrum_sessions",
+    &[CHAIN, LISTENER],
+    "Open Electrum sessions",
+);
+/// Ends of Electrum sessions.
+pub const ELECTRUM_SESSION_ENDS: MetricSpec = spec(
+    "cairn_electrum_session_ends_total",
+    &[CHAIN, REASON],
+    "Electrum sessions that ended, by what ended them",
+);
+/// Refused Electrum connections.
+pub const ELECTRUM_REFUSED: MetricSpec = spec(
+    "cairn_electrum_refused_total",
+    &[CHAIN, REASON],
+    "Electrum connections that were not served, by the limit or rule",
+);
+/// Electrum notifications.
+pub const ELECTRUM_NOTIFICATIONS: MetricSpec = spec(
+    "cairn_electrum_notifications_total",
+    &[CHAIN],
+    "Electrum notifications sent",
+);
+/// Electrum subscriptions.
+pub const ELECTRUM_SUBSCRIPTIONS: MetricSpec = spec(
+    "cairn_electrum_subscriptions",
+    &[CHAIN],
+    "Subscriptions of all Electrum sessions",
 );
 /// The version.
 pub const BUILD_INFO: MetricSpec = spec(

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::electrum::ElectrumMetricsSet;
 use crate::metrics::{ChainMetrics, HttpMetrics, MetricsRegistry};
 use crate::process::ProcessMetrics;
 
@@ -21,6 +22,7 @@ pub fn manual() -> String {
     let registry = MetricsRegistry::new();
     ChainMetrics::register(&registry);
     HttpMetrics::register(&registry);
+    ElectrumMetricsSet::register(&registry);
     ProcessMetrics::register(&registry, "");
     let mut out = HEAD.to_owned();
     for (spec, kind) in registry.registered() {
