@@ -21,7 +21,7 @@ pub const OUTPUT_BYTES_PER_INPUT_BYTE: usize = 128;
 pub enum Profile {
     /// As `@wharfkit/antelope` prints them, which consumers of the existing streams were written for. Repaired where that
     /// loses information: `float32` in its shortest form, `time_point` with microseconds when there are some, bad UTF-8 as
-    /// U+FFFD.
+    /// U+FFFD, a `bool` of any byte but 0 as true.
     #[default]
     Wharfkit,
     /// As the chain API of a node prints them.

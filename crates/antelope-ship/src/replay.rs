@@ -247,7 +247,6 @@ impl Source for ReplaySource {
             queue: std::collections::VecDeque::from([Outgoing::Abi]),
             live: None,
             credits: 0,
-            start: 0,
         };
         async move { Ok(Box::new(transport) as Box<dyn Transport>) }.boxed()
     }
@@ -266,7 +265,6 @@ struct ReplayTransport {
     /// Once blocks are asked for: the next result that this connection takes part in as it happens.
     live: Option<usize>,
     credits: u64,
-    start: u32,
 }
 
 impl ReplayTransport {
@@ -304,7 +302,6 @@ impl ReplayTransport {
                         start = position.num;
                     }
                 }
-                self.start = start;
                 self.queue
                     .retain(|outgoing| !matches!(outgoing, Outgoing::Block(_)));
                 self.queue.extend(
@@ -342,10 +339,7 @@ impl ReplayTransport {
         progress.happened = progress.happened.max(next + 1);
         drop(progress);
         self.live = Some(next + 1);
-        if self.shared.results[next].this.num < self.start {
-            // Before what was asked for: it happens, but is not sent.
-            return self.take();
-        }
+        // Whatever its number: a node that changes branches sends lower numbers again.
         self.credits -= 1;
         Some(Outgoing::Block(next))
     }

@@ -172,7 +172,7 @@ impl Nodeos {
             "max-transaction-time = 10000".to_owned(),
             "abi-serializer-max-time-ms = 15000".to_owned(),
             "http-max-response-time-ms = 15000".to_owned(),
-            "chain-state-db-size-mb = 64".to_owned(),
+            "chain-state-db-size-mb = 256".to_owned(),
             "p2p-accept-transactions = true".to_owned(),
         ]);
         config.extend(
@@ -430,8 +430,11 @@ impl Nodeos {
         self.launch(&[])
     }
 
-    /// Starts a killed node again: its state is replayed from its blocks, because a killed node leaves a damaged one.
+    /// Starts a killed node again. A killed node leaves a damaged state, so state and history are made anew from its blocks.
     pub fn start_after_kill(&mut self) -> Result<(), NodeosError> {
+        for folder in ["data/state", "data/state-history"] {
+            std::fs::remove_dir_all(self.dir.path().join(folder)).map_err(process)?;
+        }
         self.launch(&["--hard-replay-blockchain"])
     }
 
