@@ -33,4 +33,4 @@ pub use listen::{Listen, ListenError, Listener};
 pub use observe::{RequestObserver, RequestSeen, UNMATCHED_ENDPOINT};
 pub use params::{PathParams, QueryParams, parse_decimal};
 pub use server::{ServeLimits, serve};
-pub use surface::{Surface, SurfaceOptions};
+pub use surface::{PeerAddress, Surface, SurfaceOptions};

@@ -167,6 +167,16 @@ pub(crate) enum Stream {
     Unix(UnixStream),
 }
 
+impl Stream {
+    /// The other end's address; none for a unix socket, or when it is gone already.
+    pub(crate) fn peer(&self) -> Option<std::net::IpAddr> {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().ok().map(|address| address.ip()),
+            Self::Unix(_) => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

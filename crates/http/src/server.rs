@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::guard::GuardedIo;
@@ -76,7 +75,7 @@ pub async fn serve(listener: Listener, surface: Surface, shutdown: impl Future<O
     let places = Arc::new(Semaphore::new(
         limits.max_connections.clamp(1, Semaphore::MAX_PERMITS),
     ));
-    let graceful = GracefulShutdown::new();
+    let (closing, closed) = watch::channel(false);
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);
 
@@ -91,6 +90,7 @@ pub async fn serve(listener: Listener, surface: Surface, shutdown: impl Future<O
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
+        let peer = stream.peer();
         let (io, timed_out) = GuardedIo::new(
             stream,
             limits.head_timeout,
@@ -98,18 +98,27 @@ pub async fn serve(listener: Listener, surface: Surface, shutdown: impl Future<O
             farewell.clone(),
         );
         let builder = builder.clone();
-        let watcher = graceful.watcher();
-        let surface = surface.clone();
+        let mut closed = closed.clone();
+        let surface = surface.of_peer(peer);
         let observer = observer.clone();
         connections.spawn(async move {
             if let Some(observer) = &observer {
                 observer.connection_opened();
             }
+            // A connection that a handler takes over (a WebSocket) ends here; its handler bounds it from then on.
             let connection = builder
-                .serve_connection(TokioIo::new(io), surface)
+                .serve_connection_with_upgrades(TokioIo::new(io), surface)
                 .into_owned();
-            let mut connection = pin!(watcher.watch(connection));
-            if let Err(error) = connection.as_mut().await {
+            let mut connection = pin!(connection);
+            // The wait also ends when the sender is gone: then the server is.
+            let ended = tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = async { drop(closed.wait_for(|closed| *closed).await) } => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.as_mut().await
+                }
+            };
+            if let Err(error) = ended {
                 if error
                     .downcast_ref::<hyper::Error>()
                     .is_some_and(hyper::Error::is_timeout)
@@ -126,7 +135,9 @@ pub async fn serve(listener: Listener, surface: Surface, shutdown: impl Future<O
     }
 
     drop(listener);
-    if tokio::time::timeout(limits.shutdown_grace, graceful.shutdown())
+    closing.send_replace(true);
+    let all_ended = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(limits.shutdown_grace, all_ended)
         .await
         .is_err()
     {

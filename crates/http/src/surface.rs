@@ -37,11 +37,17 @@ pub struct SurfaceOptions {
     pub observer: Option<Arc<dyn RequestObserver>>,
 }
 
+/// Where a request came from, found in its extensions: the address of the connection's other end. A request over a unix
+/// socket, or one that was made without a connection, has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerAddress(pub std::net::IpAddr);
+
 /// A router with everything around it. Cheap to clone.
 #[derive(Clone)]
 pub struct Surface {
     router: Router,
     options: Arc<SurfaceOptions>,
+    peer: Option<PeerAddress>,
 }
 
 impl Surface {
@@ -55,6 +61,15 @@ impl Surface {
         Self {
             router,
             options: Arc::new(options),
+            peer: None,
+        }
+    }
+
+    /// The same for the requests of one connection.
+    pub(crate) fn of_peer(&self, peer: Option<std::net::IpAddr>) -> Self {
+        Self {
+            peer: peer.map(PeerAddress),
+            ..self.clone()
         }
     }
 
@@ -68,6 +83,9 @@ impl Surface {
         let started = Instant::now();
         let method = request.method().clone();
         let asked = AskedHeaders::of(request.headers());
+        if let Some(peer) = self.peer {
+            request.extensions_mut().insert(peer);
+        }
         let mut response = match self.check(&mut request) {
             Err(early) => *early,
             Ok(()) => self.route(request, &method).await,

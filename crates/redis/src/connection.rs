@@ -4,13 +4,13 @@
 //! when its server is no longer the master; whoever asks meanwhile waits for the one attempt under way. A Cluster's client
 //! keeps a connection to each node and follows redirections by itself.
 
-mod masters;
+mod shards;
 
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::cluster::ClusterClientBuilder;
+use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
 use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
@@ -24,7 +24,7 @@ use crate::error::{RedisError, code};
 use crate::server::{ServerFacts, VERSION_MIN};
 use crate::target::{Target, TargetKind};
 
-pub use masters::Master;
+pub use shards::Shard;
 
 /// How long one attempt to connect may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -36,6 +36,8 @@ const CLUSTER_RETRIES: u32 = 4;
 const CLUSTER_RETRY_MIN_MS: u64 = 50;
 /// The longest such pause, milliseconds.
 const CLUSTER_RETRY_MAX_MS: u64 = 1_000;
+/// Keys that a server looks at in one step of a walk.
+const SCAN_COUNT: u32 = 1_000;
 
 /// The way to Redis. Cheap to clone; clones share their connections. Commands of all clones are pipelined.
 ///
@@ -70,16 +72,49 @@ impl Redis {
         let redis = Self::connect_inner(target, RESPONSE_TIMEOUT)
             .await
             .map_err(|error| RedisError::sort(&target.to_string(), "connecting", &error))?;
-        redis.ping().await?;
-        let facts = redis.facts().await?;
-        if let Some(version) = facts.too_old() {
-            return Err(RedisError::TooOld {
-                place: redis.place().to_owned(),
+        redis.check().await?;
+        Ok(redis)
+    }
+
+    /// A handle without a connection yet: it connects when it is first used, and again until that succeeds. The version is
+    /// not checked; [`Redis::check`] does that.
+    pub fn connect_lazily(target: &Target) -> Result<Self, RedisError> {
+        let explain =
+            |error: redis::RedisError| RedisError::sort(&target.to_string(), "connecting", &error);
+        if target.is_tls() {
+            install_tls_provider();
+        }
+        let link = match target.kind() {
+            TargetKind::Single | TargetKind::Sentinel => Link::Direct(Box::new(
+                Reconnecting::new(target, RESPONSE_TIMEOUT).map_err(explain)?,
+            )),
+            TargetKind::Cluster => {
+                let client = cluster_client(target, RESPONSE_TIMEOUT).map_err(explain)?;
+                let config = redis::cluster::ClusterConfig::new();
+                Link::Cluster(client.get_pending_async_connection_with_config(config))
+            }
+        };
+        Ok(Self {
+            shared: Arc::new(Shared {
+                target: target.clone(),
+                place: target.to_string(),
+                link,
+            }),
+        })
+    }
+
+    /// Checks that the server answers and is new enough.
+    pub async fn check(&self) -> Result<ServerFacts, RedisError> {
+        self.ping().await?;
+        let facts = self.facts().await?;
+        match facts.too_old() {
+            Some(version) => Err(RedisError::TooOld {
+                place: self.place().to_owned(),
                 version: version.to_owned(),
                 needed: VERSION_MIN.to_string(),
-            });
+            }),
+            None => Ok(facts),
         }
-        Ok(redis)
     }
 
     async fn connect_inner(target: &Target, response_timeout: Duration) -> RedisResult<Self> {
@@ -169,6 +204,79 @@ impl Redis {
             Err(RedisError::Refused { .. } | RedisError::Failed { .. }) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// All keys that match a pattern (`prefix:*`), of every node of a Cluster. A key that comes or goes meanwhile may be
+    /// missing; one may be there twice. It is a walk over the whole database: for commands, not for requests.
+    pub async fn scan_keys(&self, pattern: &str) -> Result<Vec<String>, RedisError> {
+        let mut keys = Vec::new();
+        let nodes = match &self.shared.link {
+            Link::Direct(_) => vec![None],
+            Link::Cluster(_) => self.masters().await?.into_iter().map(Some).collect(),
+        };
+        for node in nodes {
+            let mut cursor = "0".to_owned();
+            loop {
+                let mut command = redis::cmd("SCAN");
+                command
+                    .arg(&cursor)
+                    .arg("MATCH")
+                    .arg(pattern)
+                    .arg("COUNT")
+                    .arg(SCAN_COUNT);
+                let answer = match (&self.shared.link, &node) {
+                    (Link::Cluster(cluster), Some((host, port))) => {
+                        let route = SingleNodeRoutingInfo::ByAddress {
+                            host: host.clone(),
+                            port: *port,
+                        };
+                        cluster
+                            .clone()
+                            .route_command(command, RoutingInfo::SingleNode(route))
+                            .await
+                    }
+                    (Link::Cluster(_), None) => break,
+                    (Link::Direct(link), _) => link.send(&command).await,
+                };
+                let (next, page): (String, Vec<String>) = answer
+                    .and_then(|value| Ok(redis::from_redis_value(value)?))
+                    .map_err(|error| self.explain("SCAN", &error))?;
+                keys.extend(page);
+                if next == "0" {
+                    break;
+                }
+                cursor = next;
+            }
+        }
+        Ok(keys)
+    }
+
+    /// The masters of a Cluster.
+    async fn masters(&self) -> Result<Vec<(String, u16)>, RedisError> {
+        type Node = (String, u16);
+        let mut command = redis::cmd("CLUSTER");
+        command.arg("SLOTS");
+        let answer = self.ask_any(command, "CLUSTER SLOTS").await?;
+        let slots: Vec<Vec<Value>> = redis::from_redis_value(answer)
+            .map_err(|error| self.explain("CLUSTER SLOTS", &error.into()))?;
+        let mut masters: Vec<Node> = Vec::new();
+        for range in slots {
+            // First slot, last slot, the master, its replicas. A node is address, port, id and more.
+            let Some(Value::Array(node)) = range.into_iter().nth(2) else {
+                continue;
+            };
+            let mut node = node.into_iter();
+            if let (Some(host), Some(port)) = (node.next(), node.next()) {
+                let host = redis::from_redis_value(host);
+                let port = redis::from_redis_value(port);
+                if let (Ok(host), Ok(port)) = (host, port)
+                    && !masters.contains(&(String::clone(&host), port))
+                {
+                    masters.push((host, port));
+                }
+            }
+        }
+        Ok(masters)
     }
 
     /// A question that any master can answer.
@@ -376,10 +484,7 @@ impl Reconnecting {
     }
 }
 
-async fn connect_cluster(
-    target: &Target,
-    response_timeout: Duration,
-) -> RedisResult<ClusterConnection> {
+fn cluster_client(target: &Target, response_timeout: Duration) -> RedisResult<ClusterClient> {
     let mut builder = ClusterClientBuilder::new(target.servers()?)
         .connection_timeout(CONNECT_TIMEOUT)
         .response_timeout(response_timeout)
@@ -390,7 +495,16 @@ async fn connect_cluster(
     if target.is_tls() {
         builder = builder.tls(TlsMode::Secure);
     }
-    builder.build()?.get_async_connection().await
+    builder.build()
+}
+
+async fn connect_cluster(
+    target: &Target,
+    response_timeout: Duration,
+) -> RedisResult<ClusterConnection> {
+    cluster_client(target, response_timeout)?
+        .get_async_connection()
+        .await
 }
 
 /// The process may hold more than one TLS implementation; one has to be named before the first connection.

@@ -17,8 +17,10 @@ mod private;
 mod server;
 mod target;
 
-pub use connection::{Dedicated, Master, Redis};
+pub use connection::{Dedicated, Redis, Shard};
 pub use error::RedisError;
-pub use private::{PrivateOptions, PrivateServer, PrivateServerError, PrivateState, ServerProgram};
+pub use private::{
+    FoundServer, PrivateOptions, PrivateServer, PrivateServerError, PrivateState, ServerProgram,
+};
 pub use server::{ServerFacts, VERSION_MIN, Version};
 pub use target::{Target, TargetError, TargetKind};

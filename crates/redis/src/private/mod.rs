@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 pub use program::ServerProgram;
 pub use settings::PrivateOptions;
-pub use supervise::{PrivateServer, PrivateState};
+pub use supervise::{FoundServer, PrivateServer, PrivateState};
 
 /// Why there is no private server.
 #[derive(Debug, thiserror::Error)]

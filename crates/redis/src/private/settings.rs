@@ -57,17 +57,7 @@ impl Home {
         let dir = std::fs::canonicalize(&options.dir).map_err(trouble(&options.dir))?;
         std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o700))
             .map_err(trouble(&dir))?;
-        let short = if dir.join(SOCKET).as_os_str().len() > SOCKET_PATH_MAX {
-            let short = tempfile::Builder::new()
-                .prefix("cairn-redis-")
-                .tempdir()
-                .map_err(trouble(&std::env::temp_dir()))?;
-            std::os::unix::fs::symlink(&dir, short.path().join("r")).map_err(trouble(&dir))?;
-            Some(short)
-        } else {
-            None
-        };
-        let home = Self { dir, short };
+        let home = Self::at(dir).map_err(trouble(&options.dir))?;
         let memory = options.memory_bytes.unwrap_or_else(default_memory);
         let path = home.config_file();
         // A new file each time: options that were left out are the server's defaults again.
@@ -76,6 +66,18 @@ impl Home {
             .and_then(|()| std::fs::rename(&written, &path))
             .map_err(trouble(&path))?;
         Ok(home)
+    }
+
+    /// A folder that is there, by its absolute path without links.
+    pub(super) fn at(dir: PathBuf) -> std::io::Result<Self> {
+        let short = if dir.join(SOCKET).as_os_str().len() > SOCKET_PATH_MAX {
+            let short = tempfile::Builder::new().prefix("cairn-redis-").tempdir()?;
+            std::os::unix::fs::symlink(&dir, short.path().join("r"))?;
+            Some(short)
+        } else {
+            None
+        };
+        Ok(Self { dir, short })
     }
 
     /// The path by which a client reaches the socket.

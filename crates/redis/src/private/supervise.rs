@@ -26,6 +26,8 @@ const RESTART_PAUSE: Duration = Duration::from_millis(100);
 const RESTART_PAUSE_MAX: Duration = Duration::from_secs(10);
 /// A server that ran this long starts again without a pause.
 const STEADY_AFTER: Duration = Duration::from_secs(60);
+/// How long a server of another process may take to answer.
+const FIND_TIMEOUT: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(20);
 /// Lines of its output that are kept for messages.
 const LAST_WORDS: usize = 8;
@@ -88,6 +90,14 @@ impl PrivateServer {
         })
     }
 
+    /// A server that another process runs in this folder, if one answers.
+    pub async fn find(dir: &Path) -> Option<FoundServer> {
+        let dir = std::fs::canonicalize(dir).ok()?;
+        let home = Home::at(dir).ok()?;
+        ask(&home, redis::cmd("PING"), FIND_TIMEOUT).await.ok()?;
+        Some(FoundServer { home })
+    }
+
     /// Where it is.
     pub fn target(&self) -> &Target {
         &self.target
@@ -116,6 +126,20 @@ impl PrivateServer {
                 cause: error.to_string(),
             }),
         }
+    }
+}
+
+/// A private server that another process runs.
+#[derive(Debug)]
+pub struct FoundServer {
+    // Holds the short way to a folder with a long name.
+    home: Home,
+}
+
+impl FoundServer {
+    /// Where it is, for as long as this is held.
+    pub fn target(&self) -> Target {
+        Target::unix(self.home.socket())
     }
 }
 

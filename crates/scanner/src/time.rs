@@ -1,0 +1,229 @@
+//! Instants in whole milliseconds, hour buckets in UTC, the window of "the last 24 hours", and the clock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use jiff::Timestamp;
+use jiff::tz::Offset;
+
+/// Milliseconds of an hour.
+pub(crate) const HOUR_MS: i64 = 3_600_000;
+/// Buckets of the window.
+pub(crate) const WINDOW_HOURS: i64 = 24;
+/// The last instant that can be told in every zone within the year 9999.
+const AT_MS_MAX: i64 = 253_402_207_200_999;
+
+/// An instant: whole milliseconds since 1970 in UTC, from 1970 to the last days of 9999.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AtMs(i64);
+
+impl AtMs {
+    /// From milliseconds since 1970. `None` outside these.
+    pub fn new(ms: i64) -> Option<Self> {
+        (0..=AT_MS_MAX).contains(&ms).then_some(Self(ms))
+    }
+
+    /// From milliseconds since 1970, moved to the nearest instant that can be told.
+    pub fn clamped(ms: i64) -> Self {
+        Self(ms.clamp(0, AT_MS_MAX))
+    }
+
+    /// Milliseconds since 1970.
+    pub fn ms(self) -> i64 {
+        self.0
+    }
+
+    /// Reads an RFC 3339 text with zone; digits finer than a millisecond are cut off.
+    pub fn parse(text: &str) -> Option<Self> {
+        // The reader of dates takes more forms than RFC 3339 has.
+        let bytes = text.as_bytes();
+        let shape = bytes.len() >= 20
+            && bytes.len() <= 40
+            && bytes[..4].iter().all(u8::is_ascii_digit)
+            && bytes[4] == b'-'
+            && matches!(bytes[10], b'T' | b't')
+            && bytes[13] == b':'
+            && bytes[16] == b':'
+            && !text.contains('[');
+        if !shape {
+            return None;
+        }
+        let stamp: Timestamp = text.parse().ok()?;
+        Self::new(stamp.as_millisecond())
+    }
+
+    /// The bucket this instant is in.
+    pub fn hour(self) -> Hour {
+        Hour(self.0 / HOUR_MS)
+    }
+}
+
+/// `2026-03-10T14:05:17.123Z`, always with three digits of milliseconds: such texts sort as the instants do.
+impl std::fmt::Display for AtMs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let stamp = Timestamp::from_millisecond(self.0).map_err(|_| std::fmt::Error)?;
+        write!(f, "{stamp:.3}")
+    }
+}
+
+/// An hour in UTC: the number of hours since 1970. Holds `H:00:00.000 ≤ t < (H+1):00:00.000`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Hour(i64);
+
+impl Hour {
+    /// First instant of the hour.
+    pub fn start(self) -> AtMs {
+        AtMs::clamped(self.0.saturating_mul(HOUR_MS))
+    }
+
+    /// So many hours later (earlier when negative), within the range of instants.
+    pub fn plus(self, hours: i64) -> Self {
+        Self(self.0.saturating_add(hours).clamp(0, AT_MS_MAX / HOUR_MS))
+    }
+}
+
+/// The name of the bucket: `2026-03-10-14`.
+impl std::fmt::Display for Hour {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let stamp = Timestamp::from_millisecond(self.start().ms()).map_err(|_| std::fmt::Error)?;
+        let at = Offset::UTC.to_datetime(stamp);
+        write!(
+            f,
+            "{:04}-{:02}-{:02}-{:02}",
+            at.year(),
+            at.month(),
+            at.day(),
+            at.hour()
+        )
+    }
+}
+
+/// "The last 24 hours": the bucket of now and the 23 before it, everywhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// The newest hour of the window.
+    newest: Hour,
+}
+
+impl Window {
+    /// The window at an instant.
+    pub fn at(now: AtMs) -> Self {
+        Self { newest: now.hour() }
+    }
+
+    /// First instant inside.
+    pub fn from(self) -> AtMs {
+        self.newest.plus(1 - WINDOW_HOURS).start()
+    }
+
+    /// First instant after it.
+    pub fn to(self) -> AtMs {
+        AtMs::clamped(self.newest.start().ms().saturating_add(HOUR_MS))
+    }
+
+    /// Its hours, oldest first.
+    pub fn hours(self) -> impl Iterator<Item = Hour> {
+        (1 - WINDOW_HOURS..=0).map(move |back| self.newest.plus(back))
+    }
+}
+
+/// The clock everything that depends on "now" asks.
+#[derive(Debug, Clone, Default)]
+pub struct Clock(Option<Arc<AtomicI64>>);
+
+impl Clock {
+    /// The machine's clock.
+    pub fn system() -> Self {
+        Self(None)
+    }
+
+    /// A clock that stands still until it is set: for tests, and for recomputing an answer of the past.
+    pub fn fixed(ms: i64) -> Self {
+        Self(Some(Arc::new(AtomicI64::new(ms))))
+    }
+
+    /// Sets a fixed clock; the machine's clock stays as it is.
+    pub fn set(&self, ms: i64) {
+        if let Some(fixed) = &self.0 {
+            fixed.store(ms, Ordering::Relaxed);
+        }
+    }
+
+    /// The instant.
+    pub fn now(&self) -> AtMs {
+        AtMs::clamped(match &self.0 {
+            Some(fixed) => fixed.load(Ordering::Relaxed),
+            None => Timestamp::now().as_millisecond(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_read_and_printed() {
+        for (text, shown) in [
+            ("2026-03-10T14:05:17.123Z", "2026-03-10T14:05:17.123Z"),
+            ("2026-03-10T14:05:17.123999Z", "2026-03-10T14:05:17.123Z"),
+            ("2026-03-10T15:05:17+01:00", "2026-03-10T14:05:17.000Z"),
+            ("1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000Z"),
+            ("9999-12-30T22:00:00.999Z", "9999-12-30T22:00:00.999Z"),
+            ("2024-02-29T23:59:59.999-00:30", "2024-03-01T00:29:59.999Z"),
+        ] {
+            assert_eq!(AtMs::parse(text).expect(text).to_string(), shown);
+        }
+        for text in [
+            "",
+            "yesterday",
+            "2026-03-10",
+            "2026-03-10T14:05:17",
+            "2026-03-10 14:05:17Z",
+            "2026-13-10T14:05:17Z",
+            "2026-02-29T00:00:00Z",
+            "1969-12-31T23:59:59Z",
+            "2026-03-10T14:05:17+01:00[Europe/Berlin]",
+            "1773151517123",
+        ] {
+            assert_eq!(AtMs::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn hours_are_utc_and_half_open() {
+        for (text, hour) in [
+            ("2026-03-10T14:00:00.000Z", "2026-03-10-14"),
+            ("2026-03-10T14:59:59.999Z", "2026-03-10-14"),
+            ("2026-03-10T15:00:00.000Z", "2026-03-10-15"),
+            ("2026-03-29T01:59:59.999+01:00", "2026-03-29-00"),
+            ("2026-12-31T23:30:00-01:00", "2027-01-01-00"),
+        ] {
+            assert_eq!(AtMs::parse(text).expect(text).hour().to_string(), hour);
+        }
+    }
+
+    #[test]
+    fn the_window_is_this_hour_and_23_before() {
+        let now = AtMs::parse("2026-03-10T14:05:17.123Z").expect("an instant");
+        let window = Window::at(now);
+        assert_eq!(window.from().to_string(), "2026-03-09T15:00:00.000Z");
+        assert_eq!(window.to().to_string(), "2026-03-10T15:00:00.000Z");
+        let hours: Vec<String> = window.hours().map(|hour| hour.to_string()).collect();
+        assert_eq!(hours.len(), 24);
+        assert_eq!(
+            (hours[0].as_str(), hours[23].as_str()),
+            ("2026-03-09-15", "2026-03-10-14")
+        );
+    }
+
+    #[test]
+    fn printed_instants_sort_as_they_do() {
+        let mut last = String::new();
+        for ms in [0, 1, 999, 1000, 1_773_151_517_123, AT_MS_MAX] {
+            let text = AtMs::new(ms).expect("in range").to_string();
+            assert!(last < text, "{last} {text}");
+            last = text;
+        }
+    }
+}
