@@ -53,6 +53,12 @@ async fn hash(path: PathParams, query: QueryParams) -> Result<Answer, HttpError>
     for txid in asked.split(',') {
         parse::txid(txid)?;
     }
+    if let Some(outpoint) = parse::outpoint(asked) {
+        assert_eq!(parse::outpoint(&outpoint.to_string()), Some(outpoint));
+    }
+    let most = 100;
+    assert!(parse::limit(&query, 25, most)? <= most);
+    let _ = parse::decimal(&query, "maxfeerate", "Invalid maxfeerate")?;
     Ok(Answer::text(format!("{:?}", parse_decimal(path.get(1)))))
 }
 
@@ -68,6 +74,7 @@ async fn address(path: PathParams) -> Result<Answer, HttpError> {
 
 async fn scripts(request: axum::extract::Request) -> Result<Answer, HttpError> {
     let body = read_body(request, 10_000).await?;
+    let _ = parse::transactions(&body);
     Ok(Answer::text(
         parse::text_array(&body, 10)?.len().to_string(),
     ))

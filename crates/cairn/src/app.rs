@@ -46,6 +46,7 @@ impl App {
             registry: Arc::clone(&registry),
             metrics: HttpMetrics::register(&registry),
             cors: config.http.cors.clone(),
+            stop: stop.clone(),
         };
         let mut host = Host::new(health.clone(), registry, stop.clone());
         let chains = utxo::start(&mut host, config, logs).await?;

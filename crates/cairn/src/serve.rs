@@ -16,7 +16,7 @@ use axum::http::header;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use cairn_config::Listen;
-use cairn_esplora::{Broadcast, EsploraOptions, EsploraState};
+use cairn_esplora::{EsploraOptions, EsploraState, NodeCalls};
 use cairn_explorer::{ChainEntry, ExplorerState};
 use cairn_http::{
     BlockingPool, Cors, Listener, RequestObserver, RequestSeen, ServeLimits, Surface,
@@ -28,6 +28,7 @@ use serde_json::{Value, json};
 
 use crate::services::Mounted;
 use crate::services::chain::Chain;
+use crate::stop::Stop;
 
 /// Blocking reads of explorer pages at once.
 const EXPLORER_READERS: usize = 16;
@@ -44,6 +45,7 @@ pub(crate) struct Serving {
     pub(crate) registry: Arc<MetricsRegistry>,
     pub(crate) metrics: HttpMetrics,
     pub(crate) cors: Vec<String>,
+    pub(crate) stop: Stop,
 }
 
 /// A router on its way to a listener.
@@ -68,7 +70,7 @@ impl Serving {
         let mut planned = Vec::new();
         let mut apis = Vec::new();
         for chain in chains {
-            let api = cairn_esplora::router(esplora_state(chain));
+            let api = cairn_esplora::router(esplora_state(chain, &self.stop));
             if let Some(listen) = &chain.config.esplora_listen {
                 let router = api
                     .clone()
@@ -134,17 +136,18 @@ impl Serving {
     }
 }
 
-fn esplora_state(chain: &Chain) -> EsploraState {
-    let broadcast = chain
+fn esplora_state(chain: &Chain, stop: &Stop) -> EsploraState {
+    let node = chain
         .opened
         .node
         .clone()
-        .map(|node| Arc::new(node) as Arc<dyn Broadcast>);
+        .map(|node| Arc::new(node) as Arc<dyn NodeCalls>);
     EsploraState {
         index: Arc::clone(&chain.index),
         network: chain.config.network,
-        broadcast,
+        node,
         options: EsploraOptions::default(),
+        stop: stop.token().clone(),
     }
 }
 

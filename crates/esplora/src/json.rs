@@ -86,6 +86,12 @@ impl JsonBuf {
         self.number(number.unsigned_abs())
     }
 
+    /// Appends a floating point number: the shortest text that reads back, always with a point or an exponent. What is no
+    /// number is null.
+    pub(crate) fn float(&mut self, number: f64) -> &mut Self {
+        self.json(serde_json::Value::from(number).to_string().as_bytes())
+    }
+
     /// Appends `true` or `false`.
     pub(crate) fn boolean(&mut self, value: bool) -> &mut Self {
         self.raw(if value { "true" } else { "false" })
@@ -95,16 +101,26 @@ impl JsonBuf {
     pub(crate) fn array<T>(
         &mut self,
         items: impl IntoIterator<Item = T>,
-        mut write: impl FnMut(&mut Self, T),
+        write: impl FnMut(&mut Self, T),
     ) -> &mut Self {
         self.0.push(b'[');
+        self.list(items, write);
+        self.0.push(b']');
+        self
+    }
+
+    /// Appends the items of an array: `write` for each, commas between.
+    pub(crate) fn list<T>(
+        &mut self,
+        items: impl IntoIterator<Item = T>,
+        mut write: impl FnMut(&mut Self, T),
+    ) -> &mut Self {
         for (index, item) in items.into_iter().enumerate() {
             if index > 0 {
                 self.0.push(b',');
             }
             write(self, item);
         }
-        self.0.push(b']');
         self
     }
 

@@ -250,3 +250,33 @@ pub struct TxSummary {
     /// Its index in the block.
     pub tx_position: u32,
 }
+
+/// How much is waiting.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Mempool {
+    /// Unconfirmed transactions.
+    pub count: u64,
+    /// Their virtual bytes, each transaction rounded up.
+    pub vsize: u64,
+    /// Their fees, satoshi.
+    pub total_fee: u64,
+    /// Pairs of the lowest fee rate of a bin, satoshi per virtual byte, and the virtual bytes in it; from the highest rate down. A
+    /// bin holds more than 50,000, but for the last.
+    #[schema(value_type = Vec<Vec<f64>>)]
+    pub fee_histogram: Vec<(f64, u64)>,
+}
+
+/// An unconfirmed transaction in short.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MempoolRecent {
+    /// The transaction.
+    pub txid: String,
+    /// Satoshi.
+    pub fee: u64,
+    /// Virtual bytes.
+    pub vsize: u64,
+    /// What its inputs are worth, satoshi.
+    pub value: u64,
+}

@@ -8,7 +8,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::state::{App, EsploraState};
-use crate::{blocks, scripts, txs};
+use crate::{blocks, events, internal, mempool, scripts, submit, txs};
 
 /// The head of the description; paths and schemas come from the handlers.
 #[derive(OpenApi)]
@@ -23,26 +23,37 @@ use crate::{blocks, scripts, txs};
         (name = "transactions", description = "Transactions, proofs, spends, broadcast"),
         (name = "addresses", description = "Scripts by address"),
         (name = "scripthashes", description = "Scripts by hash"),
+        (name = "mempool", description = "Unconfirmed transactions and fees"),
+        (name = "events", description = "What changes, as it changes"),
+        (name = "internal", description = "Answers without bound, for a back end of one's own; off unless configured"),
     )
 )]
 struct Head;
 
-fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::with_openapi(Head::openapi())
+fn routes(with_internal: bool) -> OpenApiRouter<App> {
+    let router = OpenApiRouter::with_openapi(Head::openapi())
         .merge(blocks::router())
         .merge(txs::router())
+        .merge(submit::router())
+        .merge(mempool::router())
+        .merge(events::router())
         .merge(scripts::single_router())
-        .merge(scripts::union_router())
+        .merge(scripts::union_router());
+    if with_internal {
+        router.merge(internal::router())
+    } else {
+        router
+    }
 }
 
-/// The description of the API.
+/// The description of the API, without what is off unless configured.
 pub fn openapi() -> utoipa::openapi::OpenApi {
-    routes().into_openapi()
+    routes(false).into_openapi()
 }
 
 /// The API of one chain, to be nested under a base path or served at the root.
 pub fn router(state: EsploraState) -> Router {
-    let (router, description) = routes().split_for_parts();
+    let (router, description) = routes(state.options.internal).split_for_parts();
     // Made once: it never changes while the program runs. A description that cannot be written is a defect of the
     // handlers' annotations, which the tests would show.
     let description = description.to_json().unwrap_or_else(|error| {

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use bitcoin::address::NetworkUnchecked;
 use bitcoin::hashes::Hash;
 use bitcoin::hex::FromHex;
-use bitcoin::{Address, BlockHash, Network, ScriptBuf, Txid};
-use cairn_http::{HttpError, parse_decimal};
+use bitcoin::{Address, BlockHash, Network, OutPoint, ScriptBuf, Txid};
+use cairn_http::{HttpError, QueryParams, parse_decimal};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -92,6 +92,73 @@ pub(crate) fn text_array(body: &[u8], limit: usize) -> Result<Vec<Cow<'_, str>>,
             Entry::Other(IgnoredAny) => None,
         })
         .collect())
+}
+
+/// Transactions of one package.
+const PACKAGE_MAX: usize = 25;
+/// Hexadecimal characters of one transaction of a package: the smallest that can be valid, and the largest that is relayed.
+const PACKAGE_TX_CHARS: std::ops::RangeInclusive<usize> = 120..=800_000;
+
+/// Reads a JSON array of serialized transactions in hexadecimal.
+pub(crate) fn transactions(body: &[u8]) -> Result<Vec<String>, HttpError> {
+    let txs: Vec<String> = serde_json::from_slice(body)
+        .map_err(|_| HttpError::bad_request("body is not a JSON array of hexadecimal texts"))?;
+    if txs.len() > PACKAGE_MAX {
+        return Err(HttpError::bad_request(format!(
+            "Exceeded maximum of {PACKAGE_MAX} transactions"
+        )));
+    }
+    for (index, tx) in txs.iter().enumerate() {
+        if !PACKAGE_TX_CHARS.contains(&tx.len()) {
+            return Err(HttpError::bad_request(format!(
+                "Invalid transaction size for item {index}"
+            )));
+        }
+        if hex_text(tx.as_bytes()) != Ok(tx) {
+            return Err(HttpError::bad_request(format!(
+                "Invalid transaction hex for item {index}"
+            )));
+        }
+    }
+    Ok(txs)
+}
+
+/// Longest text of a decimal number, characters.
+const DECIMAL_CHARS_MAX: usize = 20;
+
+/// Reads an amount in coins, as the node takes it: kept as text, so that it stays exact.
+pub(crate) fn decimal(
+    query: &QueryParams,
+    name: &str,
+    refusal: &'static str,
+) -> Result<Option<String>, HttpError> {
+    let Some(text) = query.get(name) else {
+        return Ok(None);
+    };
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if text.len() <= DECIMAL_CHARS_MAX && digits(whole) && digits(fraction) {
+        Ok(Some(text.to_owned()))
+    } else {
+        Err(HttpError::bad_request(refusal))
+    }
+}
+
+/// Reads `max_txs`: `usual` unless given, `most` at most.
+pub(crate) fn limit(query: &QueryParams, usual: usize, most: usize) -> Result<usize, HttpError> {
+    match query.get("max_txs").filter(|text| !text.is_empty()) {
+        Some(text) => Ok((number(text)? as usize).min(most)),
+        None => Ok(usual),
+    }
+}
+
+/// Reads `txid:vout`; `None` if it is not that.
+pub(crate) fn outpoint(text: &str) -> Option<OutPoint> {
+    let (id, vout) = text.split_once(':')?;
+    Some(OutPoint::new(
+        txid(id).ok()?,
+        parse_decimal(vout)?.try_into().ok()?,
+    ))
 }
 
 #[cfg(test)]
@@ -199,6 +266,63 @@ mod tests {
         }
     }
 
+    #[test]
+    fn packages() {
+        let tx = "ab".repeat(60);
+        let body = |txs: &[&str]| serde_json::to_vec(txs).expect("texts");
+        assert_eq!(
+            transactions(&body(&[&tx, &tx])).expect("valid"),
+            [tx.clone(), tx.clone()]
+        );
+        for (body, refusal) in [
+            (
+                body(&vec![tx.as_str(); 26]),
+                "Exceeded maximum of 25 transactions",
+            ),
+            (body(&[&tx, "abcd"]), "Invalid transaction size for item 1"),
+            (
+                body(&[&tx, &tx, &"g".repeat(120)]),
+                "Invalid transaction hex for item 2",
+            ),
+            (
+                body(&[&format!(" {tx} ")]),
+                "Invalid transaction hex for item 0",
+            ),
+            (
+                body(&[&format!("{tx}a")]),
+                "Invalid transaction hex for item 0",
+            ),
+            (
+                b"{}".to_vec(),
+                "body is not a JSON array of hexadecimal texts",
+            ),
+            (
+                b"[1]".to_vec(),
+                "body is not a JSON array of hexadecimal texts",
+            ),
+        ] {
+            assert_eq!(text(transactions(&body)), refusal);
+        }
+    }
+
+    #[test]
+    fn outpoints() {
+        let id = "0f".repeat(32);
+        let read = outpoint(&format!("{id}:7")).expect("valid");
+        assert_eq!((read.txid.to_string(), read.vout), (id.clone(), 7));
+        for wrong in [
+            "",
+            ":",
+            &id,
+            &format!("{id}:"),
+            &format!("{id}:-1"),
+            &format!("{id}:4294967296"),
+            "zz:1",
+        ] {
+            assert_eq!(outpoint(wrong), None, "{wrong}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_text_is_read_or_refused(input in ".*") {
@@ -217,6 +341,8 @@ mod tests {
         #[test]
         fn any_body_is_read_or_refused(body: Vec<u8>) {
             let _ = text_array(&body, 3);
+            let _ = transactions(&body);
+            let _ = outpoint(&String::from_utf8_lossy(&body));
             if let Ok(hex) = hex_text(&body) {
                 prop_assert!(Vec::from_hex(hex).is_ok());
             }

@@ -2,7 +2,9 @@
 
 use bitcoin::pow::CompactTarget;
 use bitcoin::{Network, Script, Transaction, TxIn, TxOut, Txid};
-use cairn_utxo_index::{BlockRef, BlockSummary, MerkleProof, ScriptStats, Spend, TxRecord, Utxo};
+use cairn_utxo_index::{
+    BlockRef, BlockSummary, MempoolEntry, MerkleProof, ScriptStats, Spending, TxRecord, Unspent,
+};
 
 use crate::asm::write_asm;
 use crate::json::JsonBuf;
@@ -68,6 +70,19 @@ pub(crate) fn tx(out: &mut JsonBuf, body: &[u8], block: Option<&BlockRef>) {
     out.json(body).raw(",\"status\":");
     status(out, block);
     out.raw("}");
+}
+
+/// An unconfirmed transaction.
+pub(crate) fn unconfirmed_tx(out: &mut JsonBuf, entry: &MempoolEntry, style: Style) {
+    tx(out, &tx_body(&entry.record(), style), None);
+}
+
+/// An unconfirmed transaction in short. `value` is what its inputs are worth.
+pub(crate) fn recent(out: &mut JsonBuf, entry: &MempoolEntry) {
+    out.raw("{\"txid\":").hash(entry.txid);
+    out.raw(",\"fee\":").number(entry.fee);
+    out.raw(",\"vsize\":").number(entry.vsize());
+    out.raw(",\"value\":").number(entry.input_value()).raw("}");
 }
 
 /// The signature operation cost.
@@ -169,13 +184,7 @@ pub(crate) fn block(out: &mut JsonBuf, block: &BlockSummary) {
     out.raw(",\"nonce\":").number(header.nonce);
     out.raw(",\"bits\":").number(header.bits.to_consensus());
     out.raw(",\"difficulty\":");
-    // The library's own form of floats: shortest text that reads back, always with a point or an exponent.
-    out.json(
-        serde_json::Value::from(difficulty(header.bits))
-            .to_string()
-            .as_bytes(),
-    );
-    out.raw("}");
+    out.float(difficulty(header.bits)).raw("}");
 }
 
 /// Difficulty from the compact target, in the same floating point steps as the node: a quotient of mantissas, then
@@ -201,12 +210,12 @@ pub(crate) fn difficulty(bits: CompactTarget) -> f64 {
 }
 
 /// Who spends an output.
-pub(crate) fn spend(out: &mut JsonBuf, spend: Option<&Spend>) {
+pub(crate) fn spend(out: &mut JsonBuf, spend: Option<&Spending>) {
     match spend {
         Some(spend) => {
             out.raw("{\"spent\":true,\"txid\":").hash(spend.txid);
             out.raw(",\"vin\":").number(spend.vin).raw(",\"status\":");
-            status(out, Some(&spend.block));
+            status(out, spend.block.as_ref());
             out.raw("}");
         }
         None => {
@@ -216,18 +225,18 @@ pub(crate) fn spend(out: &mut JsonBuf, spend: Option<&Spend>) {
 }
 
 /// The spends of all outputs of a transaction.
-pub(crate) fn spends(out: &mut JsonBuf, spends: &[Option<Spend>]) {
+pub(crate) fn spends(out: &mut JsonBuf, spends: &[Option<Spending>]) {
     out.array(spends, |out, entry| spend(out, entry.as_ref()));
 }
 
 /// Unspent outputs.
-pub(crate) fn utxos(out: &mut JsonBuf, utxos: &[Utxo]) {
+pub(crate) fn utxos(out: &mut JsonBuf, utxos: &[Unspent]) {
     out.array(utxos, |out, utxo| {
         out.raw("{\"txid\":").hash(utxo.outpoint.txid);
         out.raw(",\"vout\":")
             .number(utxo.outpoint.vout)
             .raw(",\"status\":");
-        status(out, Some(&utxo.block));
+        status(out, utxo.block.as_ref());
         out.raw(",\"value\":").number(utxo.value.to_sat()).raw("}");
     });
 }
@@ -249,16 +258,21 @@ pub(crate) fn merkle_proof(out: &mut JsonBuf, proof: &MerkleProof) {
 }
 
 /// The totals of a script; `field` and `asked` name it as the client did.
-pub(crate) fn script_stats(out: &mut JsonBuf, field: &str, asked: &str, chain: &ScriptStats) {
+pub(crate) fn script_stats(
+    out: &mut JsonBuf,
+    field: &str,
+    asked: &str,
+    chain: &ScriptStats,
+    mempool: &ScriptStats,
+) {
     out.raw("{\"")
         .raw(field)
         .raw("\":\"")
         .raw(asked)
         .raw("\",\"chain_stats\":");
     stats(out, chain);
-    // The index holds no unconfirmed transactions; the object has its shape nevertheless.
     out.raw(",\"mempool_stats\":");
-    stats(out, &ScriptStats::default());
+    stats(out, mempool);
     out.raw("}");
 }
 

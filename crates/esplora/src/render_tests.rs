@@ -125,25 +125,29 @@ fn small_objects() {
     assert_eq!(text(|out| status(out, Some(&block))), confirmed);
     let txid = Txid::from_byte_array([0x22; 32]);
     let hex = "22".repeat(32);
-    let spender = Spend {
+    let waiting = r#"{"confirmed":false}"#;
+    let spender = |block| Spending {
         txid,
         vin: 3,
         block,
     };
+    let list = [None, Some(spender(Some(block))), Some(spender(None))];
     assert_eq!(
-        text(|out| spends(out, &[None, Some(spender)])),
+        text(|out| spends(out, &list)),
         format!(
-            r#"[{{"spent":false}},{{"spent":true,"txid":"{hex}","vin":3,"status":{confirmed}}}]"#
+            r#"[{{"spent":false}},{{"spent":true,"txid":"{hex}","vin":3,"status":{confirmed}}},{{"spent":true,"txid":"{hex}","vin":3,"status":{waiting}}}]"#
         )
     );
-    let utxo = Utxo {
+    let utxo = |block| Unspent {
         outpoint: OutPoint { txid, vout: 70_000 },
         value: Amount::from_sat(39_000),
         block,
     };
     assert_eq!(
-        text(|out| utxos(out, &[utxo])),
-        format!(r#"[{{"txid":"{hex}","vout":70000,"status":{confirmed},"value":39000}}]"#)
+        text(|out| utxos(out, &[utxo(Some(block)), utxo(None)])),
+        format!(
+            r#"[{{"txid":"{hex}","vout":70000,"status":{confirmed},"value":39000}},{{"txid":"{hex}","vout":70000,"status":{waiting},"value":39000}}]"#
+        )
     );
     assert_eq!(text(|out| utxos(out, &[])), "[]");
     let stats = ScriptStats {
@@ -153,13 +157,20 @@ fn small_objects() {
         spent_txo_count: 1,
         spent_txo_sum: 100_000,
     };
+    let unconfirmed = ScriptStats {
+        tx_count: 1,
+        funded_txo_count: 1,
+        funded_txo_sum: 39_000,
+        spent_txo_count: 1,
+        spent_txo_sum: 100_000,
+    };
     assert_eq!(
-        text(|out| script_stats(out, "address", "bc1qx", &stats)),
+        text(|out| script_stats(out, "address", "bc1qx", &stats, &unconfirmed)),
         concat!(
             r#"{"address":"bc1qx","chain_stats":{"funded_txo_count":3,"funded_txo_sum":250000,"#,
             r#""spent_txo_count":1,"spent_txo_sum":100000,"tx_count":3},"#,
-            r#""mempool_stats":{"funded_txo_count":0,"funded_txo_sum":0,"#,
-            r#""spent_txo_count":0,"spent_txo_sum":0,"tx_count":0}}"#
+            r#""mempool_stats":{"funded_txo_count":1,"funded_txo_sum":39000,"#,
+            r#""spent_txo_count":1,"spent_txo_sum":100000,"tx_count":1}}"#
         )
     );
     let proof = MerkleProof {

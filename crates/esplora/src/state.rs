@@ -1,17 +1,22 @@
 //! What the handlers share, and how a request reads: one view from its start to its end.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::cell::Cell;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bitcoin::Network;
 use bitcoin::hashes::Hash;
 use cairn_http::{Answer, BlockingPool, CacheClass, Conditions, ETag, HttpError, unchanged};
-use cairn_utxo_index::{BlockRef, Index, View};
+use cairn_utxo_index::{BlockRef, Index, MempoolView, View};
+use tokio_util::sync::CancellationToken;
 
-use crate::broadcast::Broadcast;
 use crate::error::Failure;
+use crate::events::Hub;
 use crate::fragments::Fragments;
+use crate::mempool::{Estimates, Template};
+use crate::node::NodeCalls;
 use crate::render::Style;
 
 /// When a client should ask again while the first load runs, seconds.
@@ -20,6 +25,8 @@ const SYNC_RETRY_SECONDS: u32 = 10;
 const DEFAULT_READERS: usize = 32;
 /// Memory for rendered transactions, unless configured.
 const DEFAULT_FRAGMENT_BYTES: u64 = 64 * 1024 * 1024;
+/// Says that an answer was made without all unconfirmed transactions.
+const MEMPOOL_HEADER: HeaderName = HeaderName::from_static("x-mempool");
 /// Time of one request.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -34,6 +41,10 @@ pub struct EsploraOptions {
     pub deadline: Duration,
     /// Memory for rendered transactions, bytes.
     pub fragment_bytes: u64,
+    /// Serve `/internal/…` and its old names, whose answers have no bound.
+    pub internal: bool,
+    /// Serve `/block-template`.
+    pub mining: bool,
 }
 
 impl Default for EsploraOptions {
@@ -43,6 +54,8 @@ impl Default for EsploraOptions {
             readers: DEFAULT_READERS,
             deadline: DEFAULT_DEADLINE,
             fragment_bytes: DEFAULT_FRAGMENT_BYTES,
+            internal: false,
+            mining: false,
         }
     }
 }
@@ -54,10 +67,12 @@ pub struct EsploraState {
     pub index: Arc<Index>,
     /// The chain's network: whose addresses are read and printed.
     pub network: Network,
-    /// Who broadcasts; `None` when there is no node (files alone).
-    pub broadcast: Option<Arc<dyn Broadcast>>,
+    /// The node; `None` when there is none (files alone). Then there is no mempool either.
+    pub node: Option<Arc<dyn NodeCalls>>,
     /// How to answer.
     pub options: EsploraOptions,
+    /// Ends the connections of those who listen to events.
+    pub stop: CancellationToken,
 }
 
 /// The handlers' state.
@@ -67,9 +82,17 @@ pub(crate) struct App(Arc<Shared>);
 pub(crate) struct Shared {
     index: Arc<Index>,
     pub(crate) network: Network,
-    pub(crate) broadcast: Option<Arc<dyn Broadcast>>,
+    node: Option<Arc<dyn NodeCalls>>,
+    pub(crate) options: EsploraOptions,
     pub(crate) fragments: Fragments,
-    pool: BlockingPool,
+    pub(crate) pool: BlockingPool,
+    pub(crate) estimates: Estimates,
+    pub(crate) template: Template,
+    /// Different in every process: the numbers of views start anew.
+    epoch: [u8; 16],
+    /// Begins with the first who listens.
+    hub: OnceLock<Arc<Hub>>,
+    stop: CancellationToken,
 }
 
 impl std::ops::Deref for App {
@@ -86,9 +109,23 @@ pub(crate) struct Reading {
     pub(crate) app: App,
     /// The view's tip.
     pub(crate) tip: BlockRef,
+    /// Whether the answer depends on the mempool.
+    has_asked_mempool: Cell<bool>,
 }
 
 impl Reading {
+    /// The unconfirmed transactions. Asking for them notes that the answer depends on them, which its header says while they
+    /// are being loaded.
+    pub(crate) fn mempool(&self) -> &MempoolView {
+        self.has_asked_mempool.set(true);
+        self.view.mempool()
+    }
+
+    /// Whether the answer depends on a mempool that is not there yet.
+    fn lacks_mempool(&self) -> bool {
+        self.has_asked_mempool.get() && self.app.node.is_some() && !self.view.mempool().is_loaded()
+    }
+
     /// The cache class of what depends on a block of this view staying where it is.
     pub(crate) fn by_depth(&self, height: u32) -> CacheClass {
         CacheClass::by_depth(self.tip.height, height)
@@ -100,8 +137,9 @@ impl App {
         let EsploraState {
             index,
             network,
-            broadcast,
+            node,
             options,
+            stop,
         } = state;
         let style = Style {
             network,
@@ -110,9 +148,15 @@ impl App {
         Self(Arc::new(Shared {
             index,
             network,
-            broadcast,
+            node,
             fragments: Fragments::new(options.fragment_bytes, style),
             pool: BlockingPool::new(options.readers, options.deadline),
+            options,
+            estimates: Estimates::default(),
+            template: Template::default(),
+            epoch: epoch(),
+            hub: OnceLock::new(),
+            stop,
         }))
     }
 
@@ -130,7 +174,8 @@ impl App {
         match self.begin(conditions)? {
             Begun::Unchanged(response) => Ok(response),
             Begun::Reading(reading, tag) => {
-                finish(self.pool.run(move || work(&reading)).await?, tag)
+                let work = move || (work(&reading), reading.lacks_mempool());
+                finish(self.pool.run(work).await?, tag)
             }
         }
     }
@@ -147,7 +192,8 @@ impl App {
         match self.begin(conditions)? {
             Begun::Unchanged(response) => Ok(response),
             Begun::Reading(reading, tag) => {
-                finish(self.pool.run_short(move || work(&reading)).await?, tag)
+                let work = move || (work(&reading), reading.lacks_mempool());
+                finish(self.pool.run_short(work).await?, tag)
             }
         }
     }
@@ -163,14 +209,18 @@ impl App {
     {
         match self.begin(conditions)? {
             Begun::Unchanged(response) => Ok(response),
-            Begun::Reading(reading, tag) => finish(work(&reading), tag),
+            Begun::Reading(reading, tag) => finish((work(&reading), reading.lacks_mempool()), tag),
         }
     }
 
     fn begin(&self, conditions: &Conditions) -> Result<Begun, HttpError> {
         let view = self.view()?;
         let tip = view.tip();
-        let tag = ETag::of_state(&[&tip.hash.to_byte_array()]);
+        let tag = ETag::of_state(&[
+            &tip.hash.to_byte_array(),
+            &self.epoch,
+            &view.sequence().to_be_bytes(),
+        ]);
         if conditions.name_tag(&tag) {
             return Ok(Begun::Unchanged(unchanged(&tag, CacheClass::Short)));
         }
@@ -179,12 +229,36 @@ impl App {
                 view,
                 app: self.clone(),
                 tip,
+                has_asked_mempool: Cell::new(false),
             },
             tag,
         ))
     }
 
-    fn view(&self) -> Result<Arc<View>, HttpError> {
+    /// The index.
+    pub(crate) fn index(&self) -> Arc<Index> {
+        Arc::clone(&self.index)
+    }
+
+    /// Where listeners to events get them from. On a runtime only.
+    pub(crate) fn hub(&self) -> Arc<Hub> {
+        let start = || {
+            let [.., a, b, c, d, e, f, g, h] = self.epoch;
+            let epoch = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+            Hub::start(self.index.changes(), epoch, self.stop.child_token())
+        };
+        Arc::clone(self.hub.get_or_init(start))
+    }
+
+    /// The node, which some answers need.
+    pub(crate) fn node(&self) -> Result<&Arc<dyn NodeCalls>, HttpError> {
+        self.node
+            .as_ref()
+            .ok_or_else(|| HttpError::unavailable("this needs a node, and none is configured"))
+    }
+
+    /// The newest view.
+    pub(crate) fn view(&self) -> Result<Arc<View>, HttpError> {
         self.index.view().ok_or_else(|| {
             HttpError::unavailable("index not yet synced").retry_after(SYNC_RETRY_SECONDS)
         })
@@ -199,6 +273,27 @@ enum Begun {
     Reading(Reading, ETag),
 }
 
-fn finish(answer: Result<Answer, Failure>, tag: ETag) -> Result<Response, HttpError> {
-    Ok(answer.map_err(HttpError::from)?.etag(tag).into_response())
+fn finish(
+    (answer, lacks_mempool): (Result<Answer, Failure>, bool),
+    tag: ETag,
+) -> Result<Response, HttpError> {
+    let mut response = answer.map_err(HttpError::from)?.etag(tag).into_response();
+    if lacks_mempool {
+        response
+            .headers_mut()
+            .insert(MEMPOOL_HEADER, HeaderValue::from_static("loading"));
+    }
+    Ok(response)
+}
+
+/// Something that no other process has: a time and a number.
+fn epoch() -> [u8; 16] {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let mut epoch = since.as_nanos().to_be_bytes();
+    for (byte, of_pid) in epoch.iter_mut().zip(std::process::id().to_be_bytes()) {
+        *byte ^= of_pid;
+    }
+    epoch
 }

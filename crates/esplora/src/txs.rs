@@ -1,16 +1,13 @@
-//! Transactions: reading, proving, spends, broadcast.
+//! Transactions: reading, proving, spends.
 
-use std::sync::Arc;
-
-use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
+use axum::extract::State;
+use axum::response::Response;
 use bitcoin::consensus::encode::serialize;
 use bitcoin::{MerkleBlock, OutPoint, Txid};
-use cairn_http::{Answer, CacheClass, Conditions, HttpError, PathParams, QueryParams, read_body};
+use cairn_http::{Answer, CacheClass, Conditions, HttpError, PathParams, QueryParams};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::broadcast::{Broadcast, BroadcastError};
 use crate::error::{Failure, no_tx};
 use crate::json::JsonBuf;
 use crate::objects::{MerkleProof, Spend, Status, Transaction};
@@ -19,8 +16,6 @@ use crate::{parse, render};
 
 /// Transactions of one `/txs/outspends`.
 const OUTSPENDS_TXIDS_MAX: usize = 50;
-/// Characters of a broadcast body: 4 MWU of a block as hexadecimal, and some blanks.
-pub(crate) const TX_BODY_LIMIT: usize = 8_400_000;
 
 type Result<T = Response, E = HttpError> = std::result::Result<T, E>;
 
@@ -36,8 +31,6 @@ pub(crate) fn router() -> OpenApiRouter<App> {
         .routes(routes!(outspend))
         .routes(routes!(outspends))
         .routes(routes!(outspends_of_many))
-        .routes(routes!(post_tx))
-        .routes(routes!(broadcast))
 }
 
 /// A transaction.
@@ -55,6 +48,11 @@ async fn tx(State(app): State<App>, path: PathParams, conditions: Conditions) ->
         if let Some(block) = view.confirming_block(&txid)? {
             let body = reading.app.fragments.one(view, &txid, &block)?;
             return Ok(one_tx(&body, Some(&block)).cache(reading.by_depth(block.height)));
+        }
+        if let Some(entry) = reading.mempool().entry(&txid) {
+            let mut out = JsonBuf::default();
+            render::unconfirmed_tx(&mut out, &entry, reading.app.fragments.style());
+            return Ok(Answer::json(out.into_bytes()));
         }
         // Known from a stale block only.
         let record = view.tx(&txid)?.ok_or_else(no_tx)?;
@@ -81,6 +79,9 @@ async fn tx_status(State(app): State<App>, path: PathParams, conditions: Conditi
     let txid = parse::txid(path.get(0))?;
     app.read_short(&conditions, move |reading| {
         let block = reading.view.confirming_block(&txid)?;
+        if block.is_none() {
+            reading.mempool();
+        }
         let mut out = JsonBuf::with_capacity(180);
         render::status(&mut out, block.as_ref());
         let class = block.map_or(CacheClass::Short, |block| reading.by_depth(block.height));
@@ -91,8 +92,11 @@ async fn tx_status(State(app): State<App>, path: PathParams, conditions: Conditi
 
 /// The serialized transaction with the class of its depth.
 fn raw_tx(reading: &Reading, txid: &Txid) -> Result<(Vec<u8>, CacheClass), Failure> {
-    let raw = reading.view.tx_raw(txid)?.ok_or_else(no_tx)?;
     let block = reading.view.confirming_block(txid)?;
+    if block.is_none() {
+        reading.mempool();
+    }
+    let raw = reading.view.tx_raw(txid)?.ok_or_else(no_tx)?;
     Ok((
         raw,
         block.map_or(CacheClass::Short, |block| reading.by_depth(block.height)),
@@ -204,12 +208,14 @@ async fn outspend(State(app): State<App>, path: PathParams, conditions: Conditio
     let txid = parse::txid(path.get(0))?;
     let vout = parse::number(path.get(1))?;
     app.read_short(&conditions, move |reading| {
-        let spend = reading.view.spend(&OutPoint { txid, vout })?;
+        let spend = reading.view.spending(&OutPoint { txid, vout })?;
+        let block = spend.and_then(|spend| spend.block);
+        if block.is_none() {
+            reading.mempool();
+        }
         let mut out = JsonBuf::with_capacity(280);
         render::spend(&mut out, spend.as_ref());
-        let class = spend.map_or(CacheClass::Short, |spend| {
-            reading.by_depth(spend.block.height)
-        });
+        let class = block.map_or(CacheClass::Short, |block| reading.by_depth(block.height));
         Ok(Answer::json(out.into_bytes()).cache(class))
     })
     .await
@@ -226,7 +232,8 @@ async fn outspend(State(app): State<App>, path: PathParams, conditions: Conditio
 async fn outspends(State(app): State<App>, path: PathParams, conditions: Conditions) -> Result {
     let txid = parse::txid(path.get(0))?;
     app.read(&conditions, move |reading| {
-        let spends = reading.view.spends_of(&txid)?.ok_or_else(no_tx)?;
+        reading.mempool();
+        let spends = reading.view.spendings(&txid)?.ok_or_else(no_tx)?;
         let mut out = JsonBuf::with_capacity(2 + 16 * spends.len());
         render::spends(&mut out, &spends);
         Ok(Answer::json(out.into_bytes()))
@@ -254,61 +261,18 @@ async fn outspends_of_many(
         return Err(HttpError::bad_request("Too many txids requested"));
     }
     let txids: Vec<Txid> = asked.split(',').map(parse::txid).collect::<Result<_>>()?;
-    app.read(&conditions, move |reading| {
-        let mut all = Vec::with_capacity(txids.len());
-        for txid in &txids {
-            all.push(reading.view.spends_of(txid)?.unwrap_or_default());
-        }
-        let mut out = JsonBuf::default();
-        out.array(&all, |out, spends| render::spends(out, spends));
-        Ok(Answer::json(out.into_bytes()))
-    })
-    .await
+    app.read(&conditions, move |reading| outspends_of(reading, &txids))
+        .await
 }
 
-/// Broadcasts a transaction.
-#[utoipa::path(post, path = "/tx", tag = "transactions",
-    request_body(content = String, description = "the transaction, hexadecimal", content_type = "text/plain"),
-    responses(
-        (status = 200, description = "the transaction id", body = String, content_type = "text/plain"),
-        (status = 400, description = "not hexadecimal, or the node's refusal with its code", body = String, content_type = "text/plain"),
-        (status = 413, description = "too large", body = String, content_type = "text/plain"),
-        (status = 503, description = "the node is not available", body = String, content_type = "text/plain"),
-    ))]
-async fn post_tx(State(app): State<App>, request: Request) -> Result {
-    let body = read_body(request, TX_BODY_LIMIT).await?;
-    send(&app, &body).await
-}
-
-/// Broadcasts a transaction given in the URL (old form).
-#[utoipa::path(get, path = "/broadcast", tag = "transactions",
-    params(("tx" = String, Query, description = "the transaction, hexadecimal")),
-    responses(
-        (status = 200, description = "the transaction id", body = String, content_type = "text/plain"),
-        (status = 400, description = "missing, not hexadecimal, or the node's refusal with its code", body = String, content_type = "text/plain"),
-        (status = 503, description = "the node is not available", body = String, content_type = "text/plain"),
-    ))]
-async fn broadcast(State(app): State<App>, query: QueryParams) -> Result {
-    let tx = query
-        .get("tx")
-        .ok_or_else(|| HttpError::bad_request("Missing tx"))?;
-    send(&app, tx.as_bytes()).await
-}
-
-async fn send(app: &App, text: &[u8]) -> Result {
-    let hex = parse::hex_text(text)?;
-    let sender: &Arc<dyn Broadcast> = app
-        .broadcast
-        .as_ref()
-        .ok_or_else(|| HttpError::unavailable("broadcast needs a node, and none is configured"))?;
-    match sender.broadcast(hex).await {
-        Ok(txid) => Ok(Answer::text(txid.to_string())
-            .cache(CacheClass::None)
-            .into_response()),
-        Err(BroadcastError::Rejected(text)) => Err(HttpError::bad_request(text)),
-        Err(BroadcastError::Unavailable(text)) => {
-            tracing::warn!(reason = text, "a transaction could not be broadcast");
-            Err(HttpError::unavailable(text))
-        }
+/// The spends of several transactions, one array for each.
+pub(crate) fn outspends_of(reading: &Reading, txids: &[Txid]) -> Result<Answer, Failure> {
+    reading.mempool();
+    let mut all = Vec::with_capacity(txids.len());
+    for txid in txids {
+        all.push(reading.view.spendings(txid)?.unwrap_or_default());
     }
+    let mut out = JsonBuf::default();
+    out.array(&all, |out, spends| render::spends(out, spends));
+    Ok(Answer::json(out.into_bytes()))
 }

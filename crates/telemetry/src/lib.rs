@@ -5,11 +5,13 @@
 //!   the reference page is made by walking it. Every name is a constant in [`names`].
 //! * [`health`]: a registry of named parts, each with its state and reason.
 //! * [`electrum`]: what Electrum servers count.
+//! * [`scanner`]: what an application ledger counts.
 //! * [`routes`]: both over HTTP.
 //! * [`progress`]: a bar on a terminal, a log line per interval elsewhere.
 //!
 //! This crate knows no ledger: states, phases and labels are given to it.
 
+pub mod antelope;
 pub mod electrum;
 pub mod health;
 pub mod logs;
@@ -19,10 +21,13 @@ pub mod process;
 pub mod progress;
 pub mod reference;
 pub mod routes;
+pub mod scanner;
 
+pub use antelope::{ParserMetrics, RedisMetrics, StreamMetrics};
 pub use electrum::{ElectrumMetrics, ElectrumMetricsSet};
-pub use health::{Health, Part, PartStatus, Progression, State};
+pub use health::{Health, Mempool, Part, PartStatus, Progression, Service, ServiceStatus, State};
 pub use logs::{Format, LogError, Logs, check_filter};
 pub use metrics::{ChainMetrics, HttpMetrics, MetricsRegistry};
 pub use process::ProcessMetrics;
+pub use scanner::{ScannerFigures, ScannerMetrics};
 pub use progress::{ProgressReporter, Sample, WorkUnit};

@@ -199,6 +199,9 @@ pub struct ChainMetrics {
     tip_height: GaugeFamily,
     source_height: GaugeFamily,
     ready: GaugeFamily,
+    mempool_txs: GaugeFamily,
+    mempool_vsize: GaugeFamily,
+    mempool_complete: GaugeFamily,
     phase: GaugeFamily,
     phase_done: GaugeFamily,
     phase_work: GaugeFamily,
@@ -221,6 +224,9 @@ impl ChainMetrics {
             tip_height: registry.gauge(names::INDEX_TIP_HEIGHT),
             source_height: registry.gauge(names::SOURCE_TIP_HEIGHT),
             ready: registry.gauge(names::INDEX_READY),
+            mempool_txs: registry.gauge(names::MEMPOOL_TRANSACTIONS),
+            mempool_vsize: registry.gauge(names::MEMPOOL_VIRTUAL_BYTES),
+            mempool_complete: registry.gauge(names::MEMPOOL_COMPLETE_SECONDS),
             phase: registry.gauge(names::INDEX_PHASE),
             phase_done: registry.gauge(names::PHASE_DONE_BYTES),
             phase_work: registry.gauge(names::PHASE_WORK_BYTES),
@@ -256,6 +262,26 @@ impl ChainMetrics {
         self.ready
             .get_or_create(&names::INDEX_READY.labels(&[chain]))
             .set(i64::from(ready));
+    }
+
+    /// Number and virtual bytes of the unconfirmed transactions.
+    pub fn set_mempool(&self, chain: &str, transactions: u64, virtual_bytes: u64) {
+        let labels = names::MEMPOOL_TRANSACTIONS.labels(&[chain]);
+        self.mempool_txs
+            .get_or_create(&labels)
+            .set(gauge_value(transactions));
+        let labels = names::MEMPOOL_VIRTUAL_BYTES.labels(&[chain]);
+        self.mempool_vsize
+            .get_or_create(&labels)
+            .set(gauge_value(virtual_bytes));
+    }
+
+    /// The unconfirmed transactions were those of the node at this Unix time.
+    pub fn mempool_complete(&self, chain: &str, unix_seconds: u64) {
+        let labels = names::MEMPOOL_COMPLETE_SECONDS.labels(&[chain]);
+        self.mempool_complete
+            .get_or_create(&labels)
+            .set(gauge_value(unix_seconds));
     }
 
     /// The phase out of all there are, and its work in bytes.
@@ -401,6 +427,8 @@ mod tests {
         chain.set_phase("a", &["adding", "following"], "following", 5, 10);
         chain.synced("a", 2, 30, 1, Duration::from_millis(20));
         chain.failed("a", true);
+        chain.set_mempool("a", 7, 8);
+        chain.mempool_complete("a", 9);
         chain.set_store_rows("a", "txstore_blocks", 3);
         chain.set_store_bytes("a", "txstore_blocks", 4);
         chain.set_store_pending("a", "txstore_blocks", 5);

@@ -55,6 +55,24 @@ pub const INDEX_READY: MetricSpec = spec(
     &[CHAIN],
     "1 when the chain counts as ready in /health/ready, else 0",
 );
+/// Unconfirmed transactions.
+pub const MEMPOOL_TRANSACTIONS: MetricSpec = spec(
+    "cairn_mempool_transactions",
+    &[CHAIN],
+    "Unconfirmed transactions that readers see",
+);
+/// Their size.
+pub const MEMPOOL_VIRTUAL_BYTES: MetricSpec = spec(
+    "cairn_mempool_virtual_bytes",
+    &[CHAIN],
+    "Virtual bytes of the unconfirmed transactions that readers see",
+);
+/// When they were last those of the node.
+pub const MEMPOOL_COMPLETE_SECONDS: MetricSpec = spec(
+    "cairn_mempool_complete_timestamp_seconds",
+    &[CHAIN],
+    "Unix time of the last complete comparison with the mempool of the node",
+);
 /// Phase of the indexer.
 pub const INDEX_PHASE: MetricSpec = spec(
     "cairn_index_phase",
@@ -228,4 +246,144 @@ pub const PROCESS_CPU_SECONDS: MetricSpec = spec(
     "cairn_process_cpu_seconds",
     &[],
     "Processor time used by the process since its start, user and system",
+);
+
+/// Label with a kind of events.
+pub const EVENT: &str = "kind";
+/// Label with the id of a subscription.
+pub const SUB_ID: &str = "sub_id";
+
+/// Blocks in the stream.
+pub const PARSER_BLOCKS: MetricSpec = spec(
+    "parser2_blocks_processed_total",
+    &[CHAIN],
+    "Blocks of an Antelope chain whose events are in the stream",
+);
+/// Age of the newest published block.
+pub const PARSER_LAG: MetricSpec = spec(
+    "parser2_indexing_lag_seconds",
+    &[CHAIN],
+    "Now minus the time of the newest block whose events are in the stream",
+);
+/// Events in the stream.
+pub const PARSER_EVENTS: MetricSpec = spec(
+    "parser2_events_published_total",
+    &[CHAIN, EVENT],
+    "Events published, by their kind",
+);
+/// Compiled ABIs found.
+pub const PARSER_ABI_HITS: MetricSpec = spec(
+    "parser2_abi_cache_hits_total",
+    &[CHAIN],
+    "Values whose ABI was compiled already",
+);
+/// Compiled ABIs made.
+pub const PARSER_ABI_MISSES: MetricSpec = spec(
+    "parser2_abi_cache_misses_total",
+    &[CHAIN],
+    "Values whose ABI had to be compiled first",
+);
+/// Length of the stream.
+pub const STREAM_LENGTH: MetricSpec = spec(
+    "parser2_stream_length",
+    &[CHAIN],
+    "Entries of the event stream",
+);
+/// Entries that were trimmed.
+pub const STREAM_TRIMMED: MetricSpec = spec(
+    "parser2_xtrimmed_entries_total",
+    &[CHAIN],
+    "Entries removed from the event stream by trimming",
+);
+/// Subscriptions that lost entries.
+pub const STREAM_GROUP_LOSS: MetricSpec = spec(
+    "parser2_xtrim_group_loss_total",
+    &[CHAIN, SUB_ID],
+    "Times that trimming removed entries which a subscription still needed",
+);
+/// What a subscription has not got yet.
+pub const STREAM_GROUP_LAG: MetricSpec = spec(
+    "parser2_subscription_lag_entries",
+    &[CHAIN, SUB_ID],
+    "Entries that a subscription was not given yet",
+);
+/// What a subscription has not acknowledged.
+pub const STREAM_GROUP_PENDING: MetricSpec = spec(
+    "parser2_subscription_pending_entries",
+    &[CHAIN, SUB_ID],
+    "Entries that a subscription was given and has not acknowledged",
+);
+/// Time of a block.
+pub const PARSER_BLOCK_SECONDS: MetricSpec = spec(
+    "parser2_block_processing_duration_seconds",
+    &[CHAIN],
+    "Time to decode one block",
+);
+/// Blocks that failed.
+pub const PARSER_ERRORS: MetricSpec = spec(
+    "parser2_block_processing_errors_total",
+    &[CHAIN],
+    "Failures that stopped a chain until somebody acts or it could go on",
+);
+/// Forks.
+pub const PARSER_FORKS: MetricSpec = spec(
+    "parser2_forks_total",
+    &[CHAIN],
+    "Changes of the chain to another branch",
+);
+/// Depth of forks.
+pub const PARSER_FORK_DEPTH: MetricSpec = spec(
+    "parser2_fork_depth_blocks",
+    &[CHAIN],
+    "Blocks undone by a change to another branch",
+);
+/// Values published as bytes.
+pub const PARSER_UNDECODED: MetricSpec = spec(
+    "parser2_decode_errors_total",
+    &[CHAIN, REASON],
+    "Values published as raw bytes because they could not be decoded, by reason",
+);
+/// The node's head.
+pub const PARSER_HEAD: MetricSpec = spec(
+    "parser2_head_block",
+    &[CHAIN],
+    "Number of the node's head block",
+);
+/// The last irreversible block.
+pub const PARSER_LIB: MetricSpec = spec(
+    "parser2_lib_block",
+    &[CHAIN],
+    "Number of the node's last irreversible block",
+);
+/// The newest published block.
+pub const PARSER_LAST: MetricSpec = spec(
+    "parser2_last_block",
+    &[CHAIN],
+    "Number of the newest block whose events are in the stream",
+);
+/// Connections to the node.
+pub const PARSER_RECONNECTS: MetricSpec = spec(
+    "parser2_ship_reconnects_total",
+    &[CHAIN],
+    "Connections to the node that were lost or refused",
+);
+/// Whether Redis takes events.
+pub const PARSER_BLOCKED: MetricSpec = spec(
+    "parser2_publishing_blocked",
+    &[CHAIN],
+    "1 while Redis takes no events, else 0",
+);
+/// Whether Redis answers.
+pub const REDIS_UP: MetricSpec = spec("cairn_redis_up", &[], "1 when Redis answers, else 0");
+/// Memory of Redis.
+pub const REDIS_MEMORY: MetricSpec = spec(
+    "cairn_redis_memory_bytes",
+    &[],
+    "Memory that Redis uses; of a Cluster, one of its nodes",
+);
+/// Memory that Redis may use.
+pub const REDIS_MEMORY_MAX: MetricSpec = spec(
+    "cairn_redis_memory_max_bytes",
+    &[],
+    "Memory that Redis may use, 0 for no limit",
 );

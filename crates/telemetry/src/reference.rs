@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
+use crate::antelope::{ParserMetrics, RedisMetrics, StreamMetrics};
 use crate::electrum::ElectrumMetricsSet;
 use crate::metrics::{ChainMetrics, HttpMetrics, MetricsRegistry};
 use crate::process::ProcessMetrics;
+use crate::scanner::ScannerMetrics;
 
 const HEAD: &str = "\
 # Metrics
@@ -23,6 +25,10 @@ pub fn manual() -> String {
     ChainMetrics::register(&registry);
     HttpMetrics::register(&registry);
     ElectrumMetricsSet::register(&registry);
+    ParserMetrics::register(&registry);
+    StreamMetrics::register(&registry);
+    RedisMetrics::register(&registry);
+    ScannerMetrics::register(&registry);
     ProcessMetrics::register(&registry, "");
     let mut out = HEAD.to_owned();
     for (spec, kind) in registry.registered() {

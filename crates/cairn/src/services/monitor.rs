@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use cairn_telemetry::{ChainMetrics, Part, PartStatus, Progression, Sample, State, WorkUnit};
+use cairn_telemetry::{
+    ChainMetrics, Mempool, Part, PartStatus, Progression, Sample, State, WorkUnit,
+};
 use cairn_utxo_index::{Index, Progress};
 
 use crate::services::chain::{PHASES, phase_name};
@@ -44,16 +46,24 @@ pub(crate) struct Monitor {
     index: Arc<Index>,
     part: Part,
     metrics: ChainMetrics,
+    follows_mempool: bool,
     told: Mutex<Told>,
 }
 
 impl Monitor {
-    pub(crate) fn new(id: &str, index: Arc<Index>, part: Part, metrics: ChainMetrics) -> Self {
+    pub(crate) fn new(
+        id: &str,
+        index: Arc<Index>,
+        part: Part,
+        metrics: ChainMetrics,
+        follows_mempool: bool,
+    ) -> Self {
         Self {
             id: id.to_owned(),
             index,
             part,
             metrics,
+            follows_mempool,
             told: Mutex::default(),
         }
     }
@@ -95,10 +105,22 @@ impl Monitor {
     /// Reports the state to health and metrics; called often.
     pub(crate) fn report(&self) -> PartStatus {
         let progress = self.index.progress();
+        let view = self.index.view();
+        let mempool = self.follows_mempool.then(|| {
+            match view.as_ref().is_some_and(|view| view.mempool().is_loaded()) {
+                true => Mempool::Loaded,
+                false => Mempool::Loading,
+            }
+        });
+        if let (true, Some(view)) = (self.follows_mempool, &view) {
+            let mempool = view.mempool();
+            self.metrics
+                .set_mempool(&self.id, mempool.len() as u64, mempool.vsize());
+        }
         let facts = {
             let told = self.told();
             Facts {
-                has_view: self.index.view().is_some(),
+                has_view: view.is_some(),
                 has_caught_up: told.has_caught_up,
                 tip: progress.tip,
                 source_tip: progress.source_tip,
@@ -124,9 +146,10 @@ impl Monitor {
                 blocks: sample.blocks,
                 txs: sample.txs,
             },
+            mempool,
         };
         self.part.report(status.clone());
-        self.metrics.set_ready(&self.id, state.is_ready());
+        self.metrics.set_ready(&self.id, status.is_ready());
         self.metrics
             .set_heights(&self.id, progress.tip, progress.source_tip);
         self.metrics.set_phase(
@@ -137,6 +160,14 @@ impl Monitor {
             progress.total,
         );
         status
+    }
+
+    /// The mempool was compared with the node's, to the end.
+    pub(crate) fn mempool_complete(&self) {
+        let now = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs());
+        self.metrics.mempool_complete(&self.id, now);
     }
 
     /// Refreshes the gauges of the store; not cheap, so only when somebody looks.

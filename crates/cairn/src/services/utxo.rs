@@ -8,10 +8,10 @@ use cairn_config::{Config, UtxoConfig};
 use cairn_telemetry::{ChainMetrics, Logs, ProgressReporter};
 use tokio::runtime::Handle;
 
-use crate::services::Host;
 use crate::services::chain::Chain;
 use crate::services::monitor::Monitor;
 use crate::services::worker::Worker;
+use crate::services::{Host, mempool};
 use crate::stop::Stop;
 
 /// How often the state of the chains is reported.
@@ -35,6 +35,7 @@ pub(crate) async fn start(
             index,
             part,
             metrics.clone(),
+            opened.opened.node.is_some(),
         )));
         chains.push(opened);
     }
@@ -50,6 +51,7 @@ pub(crate) async fn start(
             stop: host.stop.clone(),
         };
         host.run_thread(&format!("index-{}", chain.config.id), move || worker.run())?;
+        mempool::start(host, chain, monitor)?;
     }
     let reporter = Reporter {
         monitors,

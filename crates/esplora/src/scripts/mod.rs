@@ -1,5 +1,6 @@
 //! Addresses and scripts: totals, history, unspent outputs; single and many at once.
 
+mod listing;
 mod page;
 mod shared;
 mod single;

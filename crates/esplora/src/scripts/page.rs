@@ -7,7 +7,7 @@ use crate::blocks::TXS_PER_PAGE;
 use crate::parse;
 
 /// `max_txs` may ask for so many times the usual page.
-const MAX_TXS_FACTOR: usize = 10;
+pub(crate) const MAX_TXS_FACTOR: usize = 10;
 /// Entries of a summary; also the most that may be asked for.
 pub(crate) const SUMMARY_ENTRIES: usize = 5_000;
 
@@ -20,6 +20,8 @@ pub(crate) struct Page {
     pub(crate) after_must_exist: bool,
     /// Transactions at most.
     pub(crate) limit: usize,
+    /// Whether the client said how many it wants.
+    pub(crate) is_length_given: bool,
 }
 
 impl Page {
@@ -29,7 +31,8 @@ impl Page {
         Ok(Self {
             after,
             after_must_exist: false,
-            limit: tx_limit(query)?,
+            limit: parse::limit(query, TXS_PER_PAGE, TXS_PER_PAGE * MAX_TXS_FACTOR)?,
+            is_length_given: is_length_given(query),
         })
     }
 
@@ -40,35 +43,25 @@ impl Page {
         Ok(Self {
             after,
             after_must_exist: true,
-            limit: tx_limit(query)?,
+            limit: parse::limit(query, TXS_PER_PAGE, TXS_PER_PAGE * MAX_TXS_FACTOR)?,
+            is_length_given: is_length_given(query),
         })
     }
 
     /// A page of a summary.
     pub(crate) fn summary(last: Option<&str>, query: &QueryParams) -> Result<Self, HttpError> {
         let after = last.map(parse::txid).transpose()?;
-        let limit = asked_limit(query)?
-            .unwrap_or(SUMMARY_ENTRIES)
-            .min(SUMMARY_ENTRIES);
         Ok(Self {
             after,
             after_must_exist: true,
-            limit,
+            limit: parse::limit(query, SUMMARY_ENTRIES, SUMMARY_ENTRIES)?,
+            is_length_given: is_length_given(query),
         })
     }
 }
 
-fn tx_limit(query: &QueryParams) -> Result<usize, HttpError> {
-    Ok(asked_limit(query)?
-        .unwrap_or(TXS_PER_PAGE)
-        .min(TXS_PER_PAGE * MAX_TXS_FACTOR))
-}
-
-fn asked_limit(query: &QueryParams) -> Result<Option<usize>, HttpError> {
-    match query.get("max_txs").filter(|text| !text.is_empty()) {
-        Some(text) => Ok(Some(parse::number(text)? as usize)),
-        None => Ok(None),
-    }
+fn is_length_given(query: &QueryParams) -> bool {
+    query.get("max_txs").is_some_and(|text| !text.is_empty())
 }
 
 /// 422 for a cursor that is no transaction of the history.

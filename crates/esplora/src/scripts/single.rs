@@ -10,7 +10,8 @@ use utoipa_axum::routes;
 use crate::blocks::{TXS_PER_PAGE, list_txs};
 use crate::json::JsonBuf;
 use crate::objects::{AddressStats, ScriptHashStats, Transaction, TxSummary, Utxo};
-use crate::scripts::page::Page;
+use crate::scripts::listing::{self, MEMPOOL_TXS};
+use crate::scripts::page::{MAX_TXS_FACTOR, Page};
 use crate::scripts::shared::{history, summary};
 use crate::state::{App, Reading};
 use crate::{parse, render};
@@ -58,15 +59,39 @@ pub(crate) fn router() -> OpenApiRouter<App> {
 async fn stats(app: App, naming: Naming, path: PathParams, conditions: Conditions) -> Result {
     let script = naming.read(&app, path.get(0))?;
     app.read(&conditions, move |reading| {
-        let stats = reading.view.stats(&script)?;
+        let chain = reading.view.stats(&script)?;
+        let mempool = reading.mempool().stats_of(&script);
         let mut out = JsonBuf::with_capacity(400);
-        render::script_stats(&mut out, naming.field(), path.get(0), &stats);
+        render::script_stats(&mut out, naming.field(), path.get(0), &chain, &mempool);
         Ok(Answer::json(out.into_bytes()))
     })
     .await
 }
 
+/// Unconfirmed transactions, then confirmed ones.
 async fn txs(app: App, script: ScriptHash, page: Page, conditions: Conditions) -> Result {
+    let is_usual = page.limit <= TXS_PER_PAGE;
+    let work = move |reading: &Reading| listing::page(reading, &[script], &page)?.answer(reading);
+    if is_usual {
+        app.read_short(&conditions, work).await
+    } else {
+        app.read(&conditions, work).await
+    }
+}
+
+async fn unconfirmed_txs(
+    app: App,
+    script: ScriptHash,
+    limit: usize,
+    conditions: Conditions,
+) -> Result {
+    app.read(&conditions, move |reading| {
+        listing::unconfirmed(reading, script, limit).answer(reading)
+    })
+    .await
+}
+
+async fn confirmed_txs(app: App, script: ScriptHash, page: Page, conditions: Conditions) -> Result {
     let is_usual = page.limit <= TXS_PER_PAGE;
     let work = move |reading: &Reading| {
         let entries = history(reading, &[script], &page)?;
@@ -88,7 +113,8 @@ async fn summary_of(app: App, script: ScriptHash, page: Page, conditions: Condit
 
 async fn utxos(app: App, script: ScriptHash, conditions: Conditions) -> Result {
     app.read(&conditions, move |reading| {
-        let utxos = reading.view.utxos(&script)?;
+        reading.mempool();
+        let utxos = reading.view.unspent(&script)?;
         let mut out = JsonBuf::with_capacity(utxos.len() * 320 + 2);
         render::utxos(&mut out, &utxos);
         Ok(Answer::json(out.into_bytes()))
@@ -101,7 +127,7 @@ macro_rules! script_endpoints {
     (
         $module:ident, $naming:expr, $stats:ty, tag = $tag:literal, param = $param:literal, about = $about:literal,
         stats = $p_stats:literal, txs = $p_txs:literal, chain = $p_chain:literal, chain_after = $p_chain_after:literal,
-        summary = $p_summary:literal, summary_after = $p_summary_after:literal, utxo = $p_utxo:literal,
+        mempool = $p_mempool:literal, summary = $p_summary:literal, summary_after = $p_summary_after:literal, utxo = $p_utxo:literal,
     ) => {
         mod $module {
             use super::*;
@@ -112,6 +138,7 @@ macro_rules! script_endpoints {
                     .routes(routes!(txs))
                     .routes(routes!(txs_chain))
                     .routes(routes!(txs_chain_after))
+                    .routes(routes!(txs_mempool))
                     .routes(routes!(txs_summary))
                     .routes(routes!(txs_summary_after))
                     .routes(routes!(utxo))
@@ -128,7 +155,7 @@ macro_rules! script_endpoints {
                 super::stats(app, $naming, path, conditions).await
             }
 
-            /// The newest transactions.
+            /// The newest transactions: up to 50 unconfirmed ones, then 25 confirmed ones; with a length or a beginning, one list.
             #[utoipa::path(get, path = $p_txs, tag = $tag,
                 params(
                     ($param = String, Path, description = $about),
@@ -157,7 +184,7 @@ macro_rules! script_endpoints {
                 ))]
             async fn txs_chain(State(app): State<App>, path: PathParams, query: QueryParams, conditions: Conditions) -> Result {
                 let script = $naming.read(&app, path.get(0))?;
-                super::txs(app, script, Page::after_path(None, &query)?, conditions).await
+                super::confirmed_txs(app, script, Page::after_path(None, &query)?, conditions).await
             }
 
             /// Confirmed transactions after one of them. The walk ends with a page of fewer than 25.
@@ -173,7 +200,23 @@ macro_rules! script_endpoints {
                 ))]
             async fn txs_chain_after(State(app): State<App>, path: PathParams, query: QueryParams, conditions: Conditions) -> Result {
                 let script = $naming.read(&app, path.get(0))?;
-                super::txs(app, script, Page::after_path(Some(path.get(1)), &query)?, conditions).await
+                super::confirmed_txs(app, script, Page::after_path(Some(path.get(1)), &query)?, conditions).await
+            }
+
+            /// The unconfirmed transactions.
+            #[utoipa::path(get, path = $p_mempool, tag = $tag,
+                params(
+                    ($param = String, Path, description = $about),
+                    ("max_txs" = Option<u32>, Query, description = "transactions at most; 50 unless given, 500 at most"),
+                ),
+                responses(
+                    (status = 200, description = "transactions, the last to arrive first", body = Vec<Transaction>),
+                    (status = 400, description = "not one of this network", body = String, content_type = "text/plain"),
+                ))]
+            async fn txs_mempool(State(app): State<App>, path: PathParams, query: QueryParams, conditions: Conditions) -> Result {
+                let script = $naming.read(&app, path.get(0))?;
+                let limit = parse::limit(&query, MEMPOOL_TXS, MEMPOOL_TXS * MAX_TXS_FACTOR)?;
+                super::unconfirmed_txs(app, script, limit, conditions).await
             }
 
             /// What the newest transactions did to the balance.
@@ -208,7 +251,7 @@ macro_rules! script_endpoints {
                 super::summary_of(app, script, Page::summary(Some(path.get(1)), &query)?, conditions).await
             }
 
-            /// Unspent outputs, oldest first.
+            /// Unspent outputs, oldest first, unconfirmed ones last; without those that an unconfirmed transaction spends.
             #[utoipa::path(get, path = $p_utxo, tag = $tag,
                 params(($param = String, Path, description = $about)),
                 responses(
@@ -226,7 +269,8 @@ macro_rules! script_endpoints {
 script_endpoints! {
     address, Naming::Address, AddressStats, tag = "addresses", param = "address", about = "an address of this network",
     stats = "/address/{address}", txs = "/address/{address}/txs", chain = "/address/{address}/txs/chain",
-    chain_after = "/address/{address}/txs/chain/{last_seen_txid}", summary = "/address/{address}/txs/summary",
+    chain_after = "/address/{address}/txs/chain/{last_seen_txid}", mempool = "/address/{address}/txs/mempool",
+    summary = "/address/{address}/txs/summary",
     summary_after = "/address/{address}/txs/summary/{last_seen_txid}", utxo = "/address/{address}/utxo",
 }
 
@@ -234,7 +278,8 @@ script_endpoints! {
     scripthash, Naming::ScriptHash, ScriptHashStats, tag = "scripthashes", param = "hash",
     about = "SHA-256 of the script, hexadecimal, not reversed",
     stats = "/scripthash/{hash}", txs = "/scripthash/{hash}/txs", chain = "/scripthash/{hash}/txs/chain",
-    chain_after = "/scripthash/{hash}/txs/chain/{last_seen_txid}", summary = "/scripthash/{hash}/txs/summary",
+    chain_after = "/scripthash/{hash}/txs/chain/{last_seen_txid}", mempool = "/scripthash/{hash}/txs/mempool",
+    summary = "/scripthash/{hash}/txs/summary",
     summary_after = "/scripthash/{hash}/txs/summary/{last_seen_txid}", utxo = "/scripthash/{hash}/utxo",
 }
 

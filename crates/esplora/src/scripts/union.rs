@@ -7,11 +7,11 @@ use cairn_utxo_index::ScriptHash;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::blocks::list_txs;
 use crate::objects::{Transaction, TxSummary};
 use crate::parse;
+use crate::scripts::listing;
 use crate::scripts::page::Page;
-use crate::scripts::shared::{history, summary};
+use crate::scripts::shared::summary;
 use crate::scripts::single::Naming;
 use crate::state::App;
 
@@ -43,8 +43,7 @@ async fn scripts(app: &App, naming: Naming, request: Request) -> Result<Vec<Scri
 async fn txs(app: App, naming: Naming, page: Page, request: Request) -> Result {
     let scripts = scripts(&app, naming, request).await?;
     app.read(&Conditions::default(), move |reading| {
-        let entries = history(reading, &scripts, &page)?;
-        Ok(list_txs(reading, &entries)?)
+        listing::page(reading, &scripts, &page)?.answer(reading)
     })
     .await
 }
@@ -73,7 +72,7 @@ macro_rules! union_endpoints {
                     .routes(routes!(txs_summary_after))
             }
 
-            /// The newest transactions of several scripts, each once.
+            /// The newest transactions of several scripts, each once: unconfirmed ones first.
             #[utoipa::path(post, path = $p_txs, tag = $tag,
                 params(
                     ("after_txid" = Option<String>, Query, description = "begin after this transaction"),

@@ -8,13 +8,17 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use bitcoin::hex::DisplayHex;
-use cairn_esplora::objects::{Transaction, Utxo};
-use cairn_testkit::{Rng, ScriptHash, TestChain};
+use bitcoin::{Amount, OutPoint, TxOut};
+use cairn_esplora::objects::{ScriptHashStats, Transaction, Utxo};
+use cairn_testkit::{
+    Coin, Lock, MemoryMempool, MempoolModel, OWN_NUMBERS, Rng, ScriptHash, TestChain, script_hash,
+    spend,
+};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use crate::expected;
-use crate::support::{Api, Setup};
+use crate::support::{Api, Got, Setup};
 
 /// Blocks arrive while clients walk.
 const ARRIVALS: u32 = 25;
@@ -155,6 +159,112 @@ async fn one_state_per_answer_across_reorganisations() {
     }
 }
 
+/// Totals, coins and transactions of a script are of one moment, while transactions come, are replaced, confirmed, and taken
+/// back by reorganisations.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn totals_coins_and_lists_agree_while_everything_moves() {
+    let mut chain = TestChain::small(24, 125);
+    let mut coins = chain.coins(10);
+    let api = Arc::new(Api::of(chain.model()));
+    let lock = Lock::Wsh(OWN_NUMBERS);
+    let script = script_hash(&lock.script_pubkey());
+    let hex = script.to_lower_hex_string();
+    let done = Arc::new(AtomicBool::new(false));
+    let compared = Arc::new(AtomicU32::new(0));
+    let readers: Vec<_> = (0..4)
+        .map(|_| {
+            let (api, done, compared) = (api.clone(), done.clone(), compared.clone());
+            let base = format!("/scripthash/{hex}");
+            tokio::spawn(async move {
+                while !done.load(Ordering::Relaxed) {
+                    let totals = api.get(&base).await;
+                    let coins = api.get(&format!("{base}/utxo")).await;
+                    let txs = api.get(&format!("{base}/txs?max_txs=250")).await;
+                    let tag = |got: &Got| got.header("etag").map(str::to_owned);
+                    if tag(&totals) != tag(&coins) || tag(&totals) != tag(&txs) {
+                        continue;
+                    }
+                    let totals: ScriptHashStats = totals.ok_json();
+                    let coins: Vec<Utxo> = coins.ok_json();
+                    let txs: Vec<Transaction> = txs.ok_json();
+                    let (chain, mempool) = (totals.chain_stats, totals.mempool_stats);
+                    assert_eq!(
+                        chain.funded_txo_sum + mempool.funded_txo_sum,
+                        chain.spent_txo_sum
+                            + mempool.spent_txo_sum
+                            + coins.iter().map(|coin| coin.value).sum::<u64>()
+                    );
+                    let unconfirmed = txs.iter().filter(|tx| !tx.status.confirmed).count();
+                    assert_eq!(unconfirmed as u64, mempool.tx_count);
+                    assert_eq!((txs.len() - unconfirmed) as u64, chain.tx_count);
+                    let distinct: HashSet<&String> = txs.iter().map(|tx| &tx.txid).collect();
+                    assert_eq!(distinct.len(), txs.len(), "a double");
+                    compared.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    let (writer, seen) = (api.clone(), compared.clone());
+    tokio::task::spawn_blocking(move || {
+        let mut rng = Rng::new(24);
+        let (mut pool, source) = (MempoolModel::default(), MemoryMempool::default());
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut rounds = 0;
+        while rounds < 40 || (seen.load(Ordering::Relaxed) < 20 && Instant::now() < deadline) {
+            rounds += 1;
+            // No more than one page of the list holds.
+            let new = if rounds <= 60 { 3 } else { 0 };
+            for _ in 0..new {
+                let coin = coins[rng.index(coins.len())];
+                let each = Amount::from_sat((coin.value - 1_000 - rng.below(5_000)) / 2);
+                let output = TxOut {
+                    value: each,
+                    script_pubkey: lock.script_pubkey(),
+                };
+                let tx = spend(&[coin], vec![output.clone(), output]);
+                let txid = tx.compute_txid();
+                // What is spent already makes it a replacement.
+                if pool.add(chain.model(), tx) && coin.value > 1_000_000 {
+                    coins.extend((0..2).map(|vout| Coin {
+                        outpoint: OutPoint::new(txid, vout),
+                        value: each.to_sat(),
+                        lock,
+                    }));
+                }
+            }
+            let mut returning = Vec::new();
+            if rng.chance(300) {
+                let blocks = chain.rewind(1 + rng.below(2) as u32);
+                returning = blocks
+                    .iter()
+                    .flat_map(|block| block.txdata.iter().skip(1).cloned())
+                    .collect();
+                pool.follow(chain.model(), std::mem::take(&mut returning));
+            }
+            let mined = if rng.chance(400) {
+                pool.txs().to_vec()
+            } else {
+                Vec::new()
+            };
+            chain.mine(mined);
+            pool.follow(chain.model(), returning);
+            writer.sync(chain.model());
+            source.set(chain.model().tip().hash, pool.txs().to_vec());
+            writer
+                .index
+                .sync_mempool(&source, &AtomicBool::new(false))
+                .expect("compared");
+        }
+    })
+    .await
+    .expect("written");
+    done.store(true, Ordering::Relaxed);
+    for reader in readers {
+        reader.await.expect("one moment");
+    }
+    assert!(compared.load(Ordering::Relaxed) >= 20);
+}
+
 /// Segments that get past the first checks now and then.
 fn segments(known: Vec<String>) -> impl Strategy<Value = String> {
     prop_oneof![
@@ -162,6 +272,7 @@ fn segments(known: Vec<String>) -> impl Strategy<Value = String> {
             "blocks", "tip", "height", "hash", "block-height", "block", "status", "txs", "txids", "txid", "header",
             "raw", "tx", "hex", "merkle-proof", "merkleblock-proof", "outspend", "outspends", "broadcast", "address",
             "scripthash", "chain", "utxo", "summary", "address-prefix", "addresses", "scripthashes", "mempool",
+            "recent", "page", "package", "test", "fee-estimates", "block-template",
         ]).prop_map(str::to_owned),
         3 => prop::sample::select(known),
         1 => "[0-9]{1,24}",
@@ -240,8 +351,8 @@ fn no_request_breaks_anything() {
             method,
             uri
         );
-        // A broadcast without a node is the only thing that cannot be done.
-        let no_node = got.status == 503 && got.text().starts_with("broadcast needs a node");
+        // What needs a node is the only thing that cannot be done.
+        let no_node = got.status == 503 && got.text().starts_with("this needs a node");
         prop_assert!(
             got.status < 500 || no_node,
             "{} {}: {} {}",

@@ -3,9 +3,12 @@
 
 mod client;
 mod contract;
+mod events;
 mod expected;
 mod live;
+mod mempool;
 mod model;
 mod node;
 mod scripts;
 mod support;
+mod wallet;

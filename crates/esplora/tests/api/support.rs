@@ -6,12 +6,13 @@ use std::sync::atomic::AtomicBool;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
 use bitcoin::Network;
-use cairn_esplora::{Broadcast, EsploraOptions, EsploraState, router};
+use cairn_esplora::{EsploraOptions, EsploraState, NodeCalls, router};
 use cairn_http::{Cors, Surface, SurfaceOptions};
 use cairn_testkit::{MemorySource, Model};
 use cairn_utxo_index::{Index, IndexConfig};
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
 
 /// What can be set up differently.
 #[derive(Default)]
@@ -19,7 +20,7 @@ pub(crate) struct Setup {
     pub(crate) address_search: bool,
     pub(crate) utxos_limit: Option<usize>,
     pub(crate) scan_rows_max: Option<usize>,
-    pub(crate) broadcast: Option<Arc<dyn Broadcast>>,
+    pub(crate) node: Option<Arc<dyn NodeCalls>>,
     pub(crate) options: EsploraOptions,
 }
 
@@ -57,17 +58,7 @@ impl Api {
             config.scan_rows_max = limit;
         }
         let index = Index::open(config).expect("a new index");
-        let state = EsploraState {
-            index: index.clone(),
-            network: Network::Regtest,
-            broadcast: setup.broadcast,
-            options: setup.options,
-        };
-        let options = SurfaceOptions {
-            cors: Cors::from_origins(&["*"]).expect("star"),
-            ..SurfaceOptions::default()
-        };
-        let surface = Surface::new(router(state), options);
+        let surface = surface_of(&index, setup.node, setup.options);
         Self {
             surface,
             index,
@@ -101,25 +92,63 @@ impl Api {
         headers: &[(&str, &str)],
         body: Body,
     ) -> Got {
-        let mut request = Request::builder().method(method).uri(uri);
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let response = self
-            .surface
-            .handle(request.body(body).expect("a request"))
-            .await;
-        let (parts, body) = response.into_parts();
-        let bytes = axum::body::to_bytes(body, usize::MAX)
-            .await
-            .expect("a body")
-            .to_vec();
-        Got {
-            asked: uri.to_owned(),
-            status: parts.status.as_u16(),
-            headers: parts.headers,
-            bytes,
-        }
+        ask(&self.surface, method, uri, headers, body).await
+    }
+}
+
+/// The API over an index.
+pub(crate) fn surface_of(
+    index: &Arc<Index>,
+    node: Option<Arc<dyn NodeCalls>>,
+    options: EsploraOptions,
+) -> Surface {
+    stoppable_surface_of(index, node, options, CancellationToken::new())
+}
+
+/// The same, with a way to end those who listen to events.
+pub(crate) fn stoppable_surface_of(
+    index: &Arc<Index>,
+    node: Option<Arc<dyn NodeCalls>>,
+    options: EsploraOptions,
+    stop: CancellationToken,
+) -> Surface {
+    let state = EsploraState {
+        index: Arc::clone(index),
+        network: Network::Regtest,
+        node,
+        options,
+        stop,
+    };
+    let options = SurfaceOptions {
+        cors: Cors::from_origins(&["*"]).expect("star"),
+        ..SurfaceOptions::default()
+    };
+    Surface::new(router(state), options)
+}
+
+/// Asks without a socket.
+pub(crate) async fn ask(
+    surface: &Surface,
+    method: &str,
+    uri: &str,
+    headers: &[(&str, &str)],
+    body: Body,
+) -> Got {
+    let mut request = Request::builder().method(method).uri(uri);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let response = surface.handle(request.body(body).expect("a request")).await;
+    let (parts, body) = response.into_parts();
+    let bytes = axum::body::to_bytes(body, usize::MAX)
+        .await
+        .expect("a body")
+        .to_vec();
+    Got {
+        asked: uri.to_owned(),
+        status: parts.status.as_u16(),
+        headers: parts.headers,
+        bytes,
     }
 }
 

@@ -261,6 +261,34 @@ impl View {
         self.on_chain(&self.tree(), hash)
     }
 
+    /// The way from a block that was a tip once to the tip of this view: the blocks that left the chain since, from that one
+    /// down, and those that came, ascending. `None` for an unknown block, or if the way has more than `most` blocks.
+    pub fn path_from(
+        &self,
+        tip: &BlockHash,
+        most: usize,
+    ) -> Option<(Vec<BlockRef>, Vec<BlockRef>)> {
+        let tree = self.tree();
+        let mut at = tree.find(tip)?;
+        let mut left = Vec::new();
+        while self.chain.get(tree.height(at)) != Some(at) {
+            if left.len() == most {
+                return None;
+            }
+            left.push(block_ref(&tree, at));
+            at = tree.parent(at)?;
+        }
+        let above = tree.height(at) + 1..=self.tip.height;
+        if left.len() + above.clone().count() > most {
+            return None;
+        }
+        let came = above
+            .filter_map(|height| self.chain.get(height))
+            .map(|id| block_ref(&tree, id))
+            .collect();
+        Some((left, came))
+    }
+
     /// The network.
     pub fn network(&self) -> Network {
         self.shared.network

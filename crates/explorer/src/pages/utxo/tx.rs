@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use askama::Template;
 use bitcoin::{TxIn, TxOut, Txid};
-use cairn_utxo_index::{Spend, TxRecord};
+use cairn_utxo_index::{Spending, TxRecord};
 
 use super::block::{page_number, total_out};
 use super::chain::{COINS_PER_PAGE, Chain, Owner};
@@ -31,6 +31,8 @@ pub(super) struct TxPage {
     replaceable: bool,
     segwit: bool,
     block: Option<InBlock>,
+    /// Whether it waits in the mempool for a block.
+    waits: bool,
     total_in: Option<Amount>,
     total_out: Amount,
     fee: Option<Amount>,
@@ -101,8 +103,8 @@ enum Fate {
         href: String,
         /// The spending transaction.
         txid: Hash,
-        /// Height of the block that confirms it.
-        height: String,
+        /// Height of the block that confirms it; `None`: unconfirmed.
+        height: Option<String>,
     },
 }
 
@@ -145,15 +147,17 @@ impl TxPage {
         })?;
         let missing = || PageError::not_found(format!("This index has no transaction {txid}."));
         let record = scene.view.tx(&txid)?.ok_or_else(missing)?;
-        let spends = scene.view.spends_of(&txid)?.ok_or_else(missing)?;
+        let spends = scene.view.spendings(&txid)?.ok_or_else(missing)?;
+        let waits = scene.view.mempool().contains(&txid);
         let frame = scene.frame(&format!("Transaction {txid}"));
-        Self::new(frame, &record, &spends, selection).map(Answer::Page)
+        Self::new(frame, &record, &spends, waits, selection).map(Answer::Page)
     }
 
     fn new(
         frame: Frame,
         record: &TxRecord,
-        spends: &[Option<Spend>],
+        spends: &[Option<Spending>],
+        waits: bool,
         selection: CoinSelection,
     ) -> Result<Self, PageError> {
         let chain = &frame.chain;
@@ -196,6 +200,7 @@ impl TxPage {
             coinbase,
             replaceable: !coinbase && tx.is_explicitly_rbf(),
             segwit: tx.input.iter().any(|input| !input.witness.is_empty()),
+            waits,
             block: record.block.map(|block| InBlock {
                 href: chain.block_href(&block.hash),
                 height: count(block.height.into()),
@@ -298,14 +303,14 @@ impl Input {
 }
 
 impl Output {
-    fn new(chain: &Chain, index: usize, output: &TxOut, spend: Option<&Spend>) -> Self {
+    fn new(chain: &Chain, index: usize, output: &TxOut, spend: Option<&Spending>) -> Self {
         let script = &output.script_pubkey;
         let owner = chain.owner(script);
         let fate = match spend {
             Some(spend) => Fate::Spent {
                 href: chain.input_href(&spend.txid, spend.vin),
                 txid: Hash::new(spend.txid),
-                height: count(spend.block.height.into()),
+                height: spend.block.map(|block| count(block.height.into())),
             },
             None if owner.kind.unspendable => Fate::Unspendable,
             None => Fate::Unspent,

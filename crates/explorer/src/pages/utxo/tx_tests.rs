@@ -19,15 +19,15 @@ fn data_output(bytes: &[u8]) -> ScriptBuf {
 
 fn render_page(
     record: &TxRecord,
-    spends: &[Option<Spend>],
+    spends: &[Option<Spending>],
     inputs: usize,
     outputs: usize,
 ) -> Result<String, PageError> {
     let selection = CoinSelection { inputs, outputs };
-    Ok(TxPage::new(frame(), record, spends, selection)?.render()?)
+    Ok(TxPage::new(frame(), record, spends, false, selection)?.render()?)
 }
 
-fn render(record: &TxRecord, spends: &[Option<Spend>]) -> String {
+fn render(record: &TxRecord, spends: &[Option<Spending>]) -> String {
     render_page(record, spends, 1, 1).expect("the page renders")
 }
 
@@ -41,10 +41,10 @@ fn a_payment_shows_both_sides() {
         vec![Some(pays(wpkh(1), 100_000))],
         vec![pays(wpkh(2), 60_000), pays(wpkh(1), 39_000)],
     );
-    let spend = Spend {
+    let spend = Spending {
         txid: txid(0xcc),
         vin: 3,
-        block: block_ref(840_002),
+        block: Some(block_ref(840_002)),
     };
     let html = render(&record, &[Some(spend), None]);
     let seen = text(&html);
@@ -144,6 +144,31 @@ fn a_stale_transaction_says_so() {
         "{seen}"
     );
     assert!(!seen.contains("merkle proof"), "{seen}");
+}
+
+#[test]
+fn a_waiting_transaction_says_so() {
+    let mut record = record(
+        vec![spends(txid(1), 0)],
+        vec![Some(pays(wpkh(1), 1_000))],
+        vec![pays(wpkh(2), 900)],
+    );
+    record.block = None;
+    let spend = Spending {
+        txid: txid(0xcc),
+        vin: 0,
+        block: None,
+    };
+    let selection = CoinSelection {
+        inputs: 1,
+        outputs: 1,
+    };
+    let page = TxPage::new(frame(), &record, &[Some(spend)], true, selection).expect("a page");
+    let seen = text(&page.render().expect("it renders"));
+    assert!(seen.contains("waits in the mempool"), "{seen}");
+    assert!(seen.contains("spent by"), "{seen}");
+    assert!(seen.contains("unconfirmed"), "{seen}");
+    assert!(!seen.contains("has been replaced"), "{seen}");
 }
 
 #[test]
