@@ -10,10 +10,10 @@ use jiff::tz::Offset;
 pub(crate) const HOUR_MS: i64 = 3_600_000;
 /// Buckets of the window.
 pub(crate) const WINDOW_HOURS: i64 = 24;
-/// The last instant that can be told in every zone within the year 9999.
-const AT_MS_MAX: i64 = 253_402_207_200_999;
+/// The end of 9998: the last year all of whose instants can be told in every zone with four digits.
+const AT_MS_MAX: i64 = 253_370_764_799_999;
 
-/// An instant: whole milliseconds since 1970 in UTC, from 1970 to the last days of 9999.
+/// An instant: whole milliseconds since 1970 in UTC, from 1970 to the end of 9998.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AtMs(i64);
 
@@ -169,7 +169,7 @@ mod tests {
             ("2026-03-10T14:05:17.123999Z", "2026-03-10T14:05:17.123Z"),
             ("2026-03-10T15:05:17+01:00", "2026-03-10T14:05:17.000Z"),
             ("1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000Z"),
-            ("9999-12-30T22:00:00.999Z", "9999-12-30T22:00:00.999Z"),
+            ("9998-12-31T23:59:59.999Z", "9998-12-31T23:59:59.999Z"),
             ("2024-02-29T23:59:59.999-00:30", "2024-03-01T00:29:59.999Z"),
         ] {
             assert_eq!(AtMs::parse(text).expect(text).to_string(), shown);

@@ -1,6 +1,6 @@
 //! What the application wrote before: backfill beside live traffic, after a kill, twice; the sweep.
 
-use cairn_scanner::{BackfillKind, MigrationStatus, SweepCursor};
+use cairn_scanner::{BackfillKind, KeyFollower, MigrationStatus, SweepCursor};
 use cairn_testkit::{Call, CallGenerator, CallMix, CuttingProxy, LedgerModel, RedisServer};
 use redis::Commands;
 
@@ -245,4 +245,41 @@ async fn a_run_can_be_asked_to_stop() {
     let state = scanner.backfill_state().await.expect("a state");
     assert_eq!(state.status, MigrationStatus::Failed);
     assert!(state.error.is_some_and(|error| error.contains("request")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_application_writes_is_followed() {
+    let world = World::start().await;
+    let client = redis::Client::open(world.server.url()).expect("a valid URL");
+    let none = KeyFollower::open(&world.scanner, &client)
+        .await
+        .expect("asked");
+    assert!(none.is_none(), "a server that does not notify");
+    world.server.config_set("notify-keyspace-events", "Kl$h");
+    let follower = KeyFollower::open(&world.scanner, &client)
+        .await
+        .expect("asked");
+    let mut follower = follower.expect("it notifies now");
+    let model = model_of(&calls(35, 60));
+    write_sources(&world.server, &model);
+    let mut connection = world.server.connection();
+    let _: i64 = connection
+        .hset(prefix("session"), "merkleRootHex", "ab")
+        .expect("written");
+    let _: i64 = connection
+        .hset(prefix("session"), "snapshotRev", "9")
+        .expect("written");
+    // Every write is told, and the ledger's own writes are none of the application's.
+    loop {
+        follower.next().await.expect("indexed").expect("connected");
+        let head = world.scanner.head().await.expect("a head");
+        if head.block.is_some_and(|block| block.rev == 9) {
+            break;
+        }
+    }
+    let head = world.scanner.head().await.expect("a head");
+    assert_eq!(
+        (head.txs, head.minted as i64),
+        (model.head(NOW).0, model.head(NOW).1)
+    );
 }
