@@ -14,7 +14,7 @@ use cairn_telemetry::{Health, HttpMetrics, Logs, MetricsRegistry, ProcessMetrics
 use crate::data_dir::DataDirLock;
 use crate::serve::{self, Serving};
 use crate::services::chain::Chain;
-use crate::services::{Host, Running, utxo};
+use crate::services::{Host, Running, electrum, utxo};
 use crate::stop::Stop;
 
 /// How long tasks and threads get to finish after a request to stop.
@@ -50,6 +50,7 @@ impl App {
         };
         let mut host = Host::new(health.clone(), registry, stop.clone());
         let chains = utxo::start(&mut host, config, logs).await?;
+        electrum::start(&mut host, config, &chains).await?;
         host.mount("", health_router(health.clone()));
         let bound = start_servers(&mut host, &serving, config, &chains).await?;
         Ok(Self {

@@ -1,6 +1,7 @@
 //! Reading and checking one `[[chain]]`: what every kind has, and the way to the rest.
 
 mod antelope;
+mod electrum;
 mod utxo;
 
 use crate::keys::{self, Scope, Section};

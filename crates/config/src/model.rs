@@ -1,6 +1,7 @@
 //! The checked configuration.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -214,6 +215,68 @@ pub struct ElectrumConfig {
     pub banner_file: Option<PathBuf>,
     /// Address for donations, empty for none.
     pub donation_address: String,
+    /// Plain TCP behind a load balancer that sends PROXY headers.
+    pub proxy: Vec<Listen>,
+    /// The same with TLS inside.
+    pub proxy_tls: Vec<Listen>,
+    /// The load balancers.
+    pub proxy_from: Vec<AddressRange>,
+    /// Name that wallets see, empty for the default.
+    pub server_name: String,
+    /// Whether a session must begin with `server.version`.
+    pub version_first: bool,
+    /// How the server is reached from outside.
+    pub public_hosts: Vec<ElectrumHost>,
+    /// Whether other servers are looked for.
+    pub peer_discovery: bool,
+    /// Where to begin looking.
+    pub peers: Vec<ElectrumHost>,
+    /// Entries of one history, 0 for no limit.
+    pub history_limit: usize,
+    /// Sessions at once.
+    pub sessions_max: usize,
+    /// Sessions at once from one network, 0 for no limit.
+    pub sessions_per_network: usize,
+    /// Subscriptions of all sessions.
+    pub subscriptions_max: usize,
+    /// Subscriptions of one session.
+    pub subscriptions_per_session: usize,
+    /// Bytes of one request.
+    pub request_bytes_max: usize,
+    /// Requests in one batch.
+    pub batch_max: usize,
+    /// Seconds without a request.
+    pub idle_seconds: u64,
+    /// Cost at which clients are slowed down.
+    pub cost_soft: u32,
+    /// Cost at which clients are disconnected.
+    pub cost_hard: u32,
+    /// Clients without limits.
+    pub exempt: Vec<AddressRange>,
+}
+
+/// An Electrum server as others reach it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ElectrumHost {
+    /// Name or address.
+    pub host: String,
+    /// Port of plain TCP.
+    pub tcp: Option<u16>,
+    /// Port of TLS.
+    pub ssl: Option<u16>,
+    /// Port of WebSocket.
+    pub ws: Option<u16>,
+    /// Port of WebSocket inside TLS.
+    pub wss: Option<u16>,
+}
+
+/// An address, or a range like `10.0.0.0/8`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AddressRange {
+    /// The first address, or any of the range.
+    pub address: IpAddr,
+    /// How many leading bits are the range's.
+    pub bits: u8,
 }
 
 impl ElectrumConfig {
@@ -224,6 +287,8 @@ impl ElectrumConfig {
             ("electrum_tls_listen", &self.tls),
             ("electrum_ws_listen", &self.ws),
             ("electrum_wss_listen", &self.wss),
+            ("electrum_proxy_listen", &self.proxy),
+            ("electrum_proxy_tls_listen", &self.proxy_tls),
         ]
         .into_iter()
         .flat_map(|(name, listeners)| listeners.iter().map(move |listen| (name, listen)))

@@ -52,6 +52,10 @@ const fn chain(
 
 /// Longest window of a stream: ten years.
 const HOURS_MAX: i64 = 87_600;
+/// Largest number of sessions.
+const SESSIONS_MAX: i64 = 1_000_000;
+/// Largest request: far above the largest transaction in hex.
+const REQUEST_BYTES_MAX: i64 = 100_000_000;
 /// Longest interval: a day.
 const SECONDS_MAX: i64 = 86_400;
 /// Largest bound on the length of a stream.
@@ -430,6 +434,188 @@ pub const KEYS: &[Key] = &[
         EMPTY,
         Example::Default,
         "Address that Electrum wallets show for donations. \"\" = none.",
+    ),
+    chain(
+        Scope::Utxo,
+        "electrum_proxy_listen",
+        Kind::TextList,
+        Some("[]"),
+        Example::Default,
+        "Listeners of the Electrum protocol over plain TCP behind a load balancer: every connection begins with a PROXY protocol header. [] = none.",
+    ),
+    chain(
+        Scope::Utxo,
+        "electrum_proxy_tls_listen",
+        Kind::TextList,
+        Some("[]"),
+        Example::Default,
+        "The same with TLS inside; the header comes before it. [] = none.",
+    ),
+    chain(
+        Scope::Utxo,
+        "electrum_proxy_from",
+        Kind::TextList,
+        Some("[]"),
+        Example::Default,
+        "Addresses or ranges (10.0.0.0/8) of the load balancers; connections to the proxy listeners from elsewhere are closed.",
+    ),
+    chain(
+        Scope::Utxo,
+        "electrum_server_name",
+        Kind::Text,
+        EMPTY,
+        Example::Default,
+        "Name that wallets see. Some send batches only to names they know, as one that holds electrumx. \"\" = Cairn and its version.",
+    ),
+    chain(
+        Scope::Utxo,
+        "electrum_version_first",
+        Kind::Bool,
+        Some("true"),
+        Example::Default,
+        "Close Electrum sessions that do not begin with server.version, as the protocol asks. false = let old wallets and scripts in without it.",
+    ),
+    chain(
+        Scope::Utxo,
+        "electrum_public_hosts",
+        Kind::TextList,
+        Some("[]"),
+        Example::Default,
+        "How the Electrum server is reached from outside, as in \"electrum.example.org t50001 s50002 w50003 W50004\" (TCP, TLS, WebSocket, WebSocket inside TLS). [] = not announced.",
+    ),
+    chain(
+        Scope::Utxo,
+        "electrum_peer_discovery",
+        Kind::Bool,
+        FALSE,
+        Example::Default,
+        "Look for other Electrum servers of the chain and tell wallets of them. Makes outgoing connections.",
+    ),
+    chain(
+        Scope::Utxo,
+        "electrum_peers",
+        Kind::TextList,
+        Some("[]"),
+        Example::Default,
+        "Electrum servers to begin from, as in \"electrum.example.org s50002\".",
+    ),
+    chain(
+        Scope::Utxo,
+        "electrum_history_limit",
+        Kind::Integer {
+            min: 0,
+            max: COUNT_MAX,
+        },
+        Some("125000"),
+        Example::Default,
+        "Transactions of one script that Electrum wallets may ask for; longer histories are an error. 0 = no limit.",
+    ),
+    chain(
+        Scope::Utxo,
+        "electrum_sessions_max",
+        Kind::Integer {
+            min: 1,
+            max: SESSIONS_MAX,
+        },
+        Some("10000"),
+        Example::Default,
+        "Electrum sessions at once.",
+    ),
+    chain(
+        Scope::Utxo,
+        "electrum_sessions_per_network",
+        Kind::Integer {
+            min: 0,
+            max: SESSIONS_MAX,
+        },
+        Some("200"),
+        Example::Default,
+        "Electrum sessions at once from one network (/24 of IPv4, /48 of IPv6). 0 = no limit.",
+    ),
+    chain(
+        Scope::Utxo,
+        "electrum_subscriptions_max",
+        Kind::Integer {
+            min: 1,
+            max: COUNT_MAX,
+        },
+        Some("2000000"),
+        Example::Default,
+        "Subscriptions of all Electrum sessions; each takes about 300 bytes of memory.",
+    ),
+    chain(
+        Scope::Utxo,
+        "electrum_subscriptions_per_session",
+        Kind::Integer {
+            min: 1,
+            max: COUNT_MAX,
+        },
+        Some("100000"),
+        Example::Default,
+        "Subscriptions of one Electrum session.",
+    ),
+    chain(
+        Scope::Utxo,
+        "electrum_request_bytes_max",
+        Kind::Integer {
+            min: 10000,
+            max: REQUEST_BYTES_MAX,
+        },
+        Some("8500000"),
+        Example::Default,
+        "Bytes of one Electrum request; a transaction is sent with two characters a byte.",
+    ),
+    chain(
+        Scope::Utxo,
+        "electrum_batch_max",
+        Kind::Integer {
+            min: 1,
+            max: 100000,
+        },
+        Some("1000"),
+        Example::Default,
+        "Requests in one Electrum batch.",
+    ),
+    chain(
+        Scope::Utxo,
+        "electrum_idle_seconds",
+        Kind::Integer {
+            min: 10,
+            max: SECONDS_MAX,
+        },
+        Some("600"),
+        Example::Default,
+        "Electrum sessions without a request for so long are closed.",
+    ),
+    chain(
+        Scope::Utxo,
+        "electrum_cost_soft",
+        Kind::Integer {
+            min: 100,
+            max: COUNT_MAX,
+        },
+        Some("10000"),
+        Example::Default,
+        "Cost at which the Electrum clients of a network are slowed down; a cheap request costs 1, and 50 are forgiven each second.",
+    ),
+    chain(
+        Scope::Utxo,
+        "electrum_cost_hard",
+        Kind::Integer {
+            min: 100,
+            max: COUNT_MAX,
+        },
+        Some("100000"),
+        Example::Default,
+        "Cost at which they are disconnected.",
+    ),
+    chain(
+        Scope::Utxo,
+        "electrum_exempt",
+        Kind::TextList,
+        Some("[]"),
+        Example::Default,
+        "Addresses or ranges whose clients have no account and no limit of sessions. Loopback and unix sockets never have.",
     ),
     chain(
         Scope::Utxo,

@@ -5,6 +5,7 @@
 //! process is asked to stop, [`crate::stop::Stop`] tells all of them and `app` waits for what they handed over.
 
 pub(crate) mod chain;
+pub(crate) mod electrum;
 pub(crate) mod mempool;
 pub(crate) mod monitor;
 pub(crate) mod utxo;

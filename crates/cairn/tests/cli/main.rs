@@ -2,6 +2,7 @@
 
 mod configuration;
 mod demo;
+mod electrum;
 mod help;
 mod indexing;
 mod server;

@@ -6,12 +6,13 @@ use bitcoin::Network;
 use bitcoin::hex::FromHex;
 use secrecy::SecretString;
 
-use crate::model::{CertificateFiles, ElectrumConfig, Listen, RpcAuth, RpcConfig, UtxoConfig};
+use super::electrum;
+use crate::model::{Listen, RpcAuth, RpcConfig, UtxoConfig};
 use crate::network::{self, NETWORKS};
 use crate::problem::ProblemKind;
 use crate::reader::{At, Reader};
 use crate::redact::{percent_decode, redact_url, user_info};
-use crate::values::{read_listen, read_listeners, read_secret_file, set_path, to_usize};
+use crate::values::{read_listen, read_secret_file, set_path, to_usize};
 
 /// Longest signet challenge, bytes: the limit of a script.
 const CHALLENGE_BYTES_MAX: usize = 10_000;
@@ -50,7 +51,7 @@ pub(super) fn read(reader: &mut Reader<'_>, at: &At<'_>, id: String) -> UtxoConf
     let magic = read_magic(reader, at);
     let esplora_listen = read_listen(reader, at, "esplora_listen");
     let zmq_url = read_zmq(reader, at);
-    let electrum = read_electrum(reader, at);
+    let electrum = electrum::read(reader, at);
     let light_mode = reader.bool(at, "light_mode");
     let address_search = reader.bool(at, "address_search");
     let index_unspendables = reader.bool(at, "index_unspendables");
@@ -281,36 +282,4 @@ fn read_zmq(reader: &mut Reader<'_>, at: &At<'_>) -> Option<String> {
         reader.problem(at, "zmq_url", ProblemKind::InvalidValue, message);
     }
     Some(url)
-}
-
-fn read_electrum(reader: &mut Reader<'_>, at: &At<'_>) -> ElectrumConfig {
-    let tcp = read_listeners(reader, at, "electrum_listen");
-    let tls = read_listeners(reader, at, "electrum_tls_listen");
-    let ws = read_listeners(reader, at, "electrum_ws_listen");
-    let wss = read_listeners(reader, at, "electrum_wss_listen");
-    let cert = set_path(reader.text(at, "tls_cert_file"));
-    let key = set_path(reader.text(at, "tls_key_file"));
-    let certificate = match (cert, key) {
-        (Some(cert), Some(key)) => Some(CertificateFiles { cert, key }),
-        (None, None) => None,
-        (Some(_), None) => {
-            let message = "needs tls_key_file, the private key of this certificate";
-            reader.problem(at, "tls_cert_file", ProblemKind::InvalidValue, message);
-            None
-        }
-        (None, Some(_)) => {
-            let message = "needs tls_cert_file, the certificate of this key";
-            reader.problem(at, "tls_key_file", ProblemKind::InvalidValue, message);
-            None
-        }
-    };
-    ElectrumConfig {
-        tcp,
-        tls,
-        ws,
-        wss,
-        certificate,
-        banner_file: set_path(reader.text(at, "electrum_banner_file")),
-        donation_address: reader.text(at, "electrum_donation_address"),
-    }
 }

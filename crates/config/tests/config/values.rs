@@ -81,6 +81,25 @@ tls_cert_file = "/cert"
 tls_key_file = "/key"
 electrum_banner_file = "/banner"
 electrum_donation_address = "bc1q"
+electrum_proxy_listen = ["0.0.0.0:50005"]
+electrum_proxy_tls_listen = ["0.0.0.0:50006"]
+electrum_proxy_from = ["10.0.0.0/8"]
+electrum_server_name = "mine"
+electrum_version_first = false
+electrum_public_hosts = ["e.example t1 s2"]
+electrum_peer_discovery = true
+electrum_peers = ["p.example s3"]
+electrum_history_limit = 0
+electrum_sessions_max = 1
+electrum_sessions_per_network = 2
+electrum_subscriptions_max = 3
+electrum_subscriptions_per_session = 4
+electrum_request_bytes_max = 10000
+electrum_batch_max = 5
+electrum_idle_seconds = 60
+electrum_cost_soft = 100
+electrum_cost_hard = 200
+electrum_exempt = ["::1", "192.168.0.0/16"]
 light_mode = true
 address_search = true
 index_unspendables = true
@@ -127,6 +146,43 @@ threads = 3
     );
     assert_eq!(electrum.banner_file.as_deref(), Some(Path::new("/banner")));
     assert_eq!(electrum.donation_address, "bc1q");
+    assert_eq!(electrum.proxy, [tcp("0.0.0.0", 50005)]);
+    assert_eq!(electrum.proxy_tls, [tcp("0.0.0.0", 50006)]);
+    assert_eq!((electrum.proxy_from[0].bits, electrum.exempt.len()), (8, 2));
+    assert_eq!(electrum.server_name, "mine");
+    assert!(!electrum.version_first && electrum.peer_discovery);
+    assert_eq!(
+        (electrum.public_hosts[0].tcp, electrum.public_hosts[0].ssl),
+        (Some(1), Some(2))
+    );
+    assert_eq!(electrum.peers[0].host, "p.example");
+    assert_eq!(
+        (
+            electrum.history_limit,
+            electrum.sessions_max,
+            electrum.sessions_per_network
+        ),
+        (0, 1, 2)
+    );
+    assert_eq!(
+        (
+            electrum.subscriptions_max,
+            electrum.subscriptions_per_session
+        ),
+        (3, 4)
+    );
+    assert_eq!(
+        (electrum.request_bytes_max, electrum.batch_max),
+        (10_000, 5)
+    );
+    assert_eq!(
+        (
+            electrum.idle_seconds,
+            electrum.cost_soft,
+            electrum.cost_hard
+        ),
+        (60, 100, 200)
+    );
     assert!(chain.light_mode && chain.address_search && chain.index_unspendables);
     assert_eq!(
         (chain.utxos_limit, chain.scan_rows_max, chain.threads),
