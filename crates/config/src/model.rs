@@ -138,6 +138,12 @@ pub struct ScannerConfig {
     pub admin_token: Option<SecretString>,
     /// Token of who sends records; `None`: none are accepted over HTTP.
     pub ingest_token: Option<SecretString>,
+    /// How often some of the application's own keys are looked at; `None`: they are not read.
+    pub sweep_interval: Option<Duration>,
+    /// Whether balances are shown to everybody.
+    pub public_balances: bool,
+    /// Whether the free text of transactions is shown to everybody.
+    pub public_detail: bool,
 }
 
 /// One `[[chain]]`.

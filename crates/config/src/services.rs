@@ -88,10 +88,17 @@ pub(crate) fn read_scanner(reader: &mut Reader<'_>, raw: &RawConfig) -> Option<S
     };
     let admin_token = read_secret(reader, &at, "admin_token", "admin_token_file");
     let ingest_token = read_secret(reader, &at, "ingest_token", "ingest_token_file");
+    let reads_keys = read_choice(reader, &at, "source", [("http", false), ("redis", true)]);
+    let sweep_interval = Duration::from_secs(reader.integer(&at, "sweep_interval_seconds"));
+    let public_balances = reader.bool(&at, "public_balances");
+    let public_detail = reader.bool(&at, "public_detail");
     is_enabled.then_some(ScannerConfig {
         host_id,
         chain_id,
         admin_token,
         ingest_token,
+        sweep_interval: reads_keys.then_some(sweep_interval),
+        public_balances,
+        public_detail,
     })
 }
