@@ -20,9 +20,19 @@ pub(crate) struct Contract {
     /// The version of today, from the chain API, for a past of which nothing is known.
     today: Option<Arc<AbiVersion>>,
     used: u64,
+    /// Holds for this block only: what could not be found out is asked again for the next one.
+    only_for: Option<u32>,
 }
 
 impl Contract {
+    /// A contract of which nothing could be found out for now.
+    pub(crate) fn unknown_in(block_num: u32) -> Self {
+        Self {
+            only_for: Some(block_num),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn new(mut versions: Vec<Arc<AbiVersion>>, today: Option<Arc<AbiVersion>>) -> Self {
         versions.sort_by_key(|version| version.place());
         versions.drain(..versions.len().saturating_sub(VERSIONS_MAX));
@@ -30,6 +40,7 @@ impl Contract {
             versions,
             today,
             used: 0,
+            only_for: None,
         }
     }
 
@@ -83,11 +94,12 @@ impl Book {
         self.contracts.get(&contract)
     }
 
-    pub(crate) fn has(&mut self, contract: Name) -> bool {
+    /// Whether what is known of a contract holds for this block.
+    pub(crate) fn has(&mut self, contract: Name, block_num: u32) -> bool {
         let tick = self.tick;
         self.contracts.get_mut(&contract).is_some_and(|found| {
             found.used = tick;
-            true
+            found.only_for.is_none_or(|only| only == block_num)
         })
     }
 
@@ -98,6 +110,7 @@ impl Book {
     /// A new version came into force.
     pub(crate) fn add(&mut self, version: Arc<AbiVersion>) {
         let contract = self.contracts.entry(version.contract).or_default();
+        contract.only_for = None;
         let at = contract
             .versions
             .partition_point(|known| known.place() <= version.place());
@@ -220,6 +233,15 @@ mod tests {
         // Older versions were dropped, so what remains after going back is not the whole: it is read again.
         book.roll_back(20);
         assert!(book.get(Name(7)).is_none());
+    }
+
+    #[test]
+    fn what_could_not_be_found_out_is_asked_again() {
+        let mut book = Book::default();
+        book.insert(Name(7), Contract::unknown_in(5));
+        assert!(book.has(Name(7), 5) && !book.has(Name(7), 6));
+        book.add(version(6, 60));
+        assert!(book.has(Name(7), 7));
     }
 
     #[test]

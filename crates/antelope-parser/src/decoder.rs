@@ -88,6 +88,9 @@ pub struct Decoder {
     buffers: Buffers,
     /// The block that carries the whole state of the chain: no ABI can be missing there.
     full_state_at: Option<u32>,
+    /// A fork that may not be published yet: its common block and the head of the branch that was left. Until it is, the stored
+    /// history still has versions of that branch.
+    leaving: Option<(u32, u32)>,
 }
 
 impl Decoder {
@@ -102,6 +105,7 @@ impl Decoder {
             cache: CompiledAbis::new(),
             buffers: Buffers::default(),
             full_state_at: None,
+            leaving: None,
         }
     }
 
@@ -112,10 +116,23 @@ impl Decoder {
 
     /// Tells what is known of a contract's ABIs, oldest first; `today` is the ABI that the chain API gives, for a past of
     /// which nothing is known.
-    pub fn know(&mut self, contract: Name, versions: Vec<AbiVersion>, today: Option<AbiVersion>) {
+    pub fn know(
+        &mut self,
+        contract: Name,
+        mut versions: Vec<AbiVersion>,
+        today: Option<AbiVersion>,
+    ) {
+        if let Some((common, _)) = self.leaving {
+            versions.retain(|version| version.block_num <= common);
+        }
         let versions = versions.into_iter().map(Arc::new).collect();
         self.book
             .insert(contract, Contract::new(versions, today.map(Arc::new)));
+    }
+
+    /// Tells that nothing can be found out of a contract's ABIs for now. It is asked for again with the next block that needs it.
+    pub fn know_nothing_in(&mut self, contract: Name, block_num: u32) {
+        self.book.insert(contract, Contract::unknown_in(block_num));
     }
 
     /// How often ABIs were found compiled.
@@ -127,9 +144,21 @@ impl Decoder {
     /// Decodes a block. `stored` is the newest block whose ABIs are certain to be stored.
     ///
     /// # Errors
-    /// When the block cannot be read. Nothing has changed then, nor when ABIs are needed.
+    /// When the block cannot be read. Its ABIs have not come into force then, nor when others are needed first.
     pub fn decode(&mut self, block: &ReceivedBlock, stored: u32) -> Result<Step, BlockError> {
         let parts = Parts::read(block)?;
+        if self.leaving.is_some_and(|(_, old_head)| stored > old_head) {
+            self.leaving = None;
+        }
+        if let Some(fork) = &block.fork {
+            let old_head = fork.undone.last().map_or(fork.common.num, |last| last.num);
+            let (common, old_head) = self
+                .leaving
+                .map_or((fork.common.num, old_head), |(common, before)| {
+                    (common.min(fork.common.num), before.max(old_head))
+                });
+            self.leaving = Some((common, old_head));
+        }
         let needs = self.needs(&parts, block);
         if !needs.is_empty() {
             return Ok(Step::Needs(needs));
@@ -165,7 +194,10 @@ impl Decoder {
         self.account_abis(&parts, block, &mut work);
         self.contract_rows(&parts, block.this.num, &mut work);
         self.native_rows(&parts, block, &mut work);
-        self.book.tidy(stored);
+        let settled = self
+            .leaving
+            .map_or(stored, |(common, _)| common.min(stored));
+        self.book.tidy(settled);
         Ok(Step::Done(Box::new(DecodedBlock {
             events: work.events,
             abis: work.abis,
@@ -201,7 +233,7 @@ impl Decoder {
         }
         let mut needs: Vec<Name> = wanted
             .into_iter()
-            .filter(|name| !self.book.has(*name))
+            .filter(|name| !self.book.has(*name, block.this.num))
             .collect();
         needs.sort_unstable();
         needs

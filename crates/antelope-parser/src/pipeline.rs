@@ -186,9 +186,12 @@ impl Decoding {
             decoding += took;
             match step? {
                 Step::Needs(contracts) => {
+                    let num = received.block.this.num;
                     for contract in contracts {
-                        let (versions, today) = self.histories.read(contract).await?;
-                        self.decoder.know(contract, versions, today);
+                        match self.histories.read(contract, num).await? {
+                            Some((versions, today)) => self.decoder.know(contract, versions, today),
+                            None => self.decoder.know_nothing_in(contract, num),
+                        }
                     }
                 }
                 Step::Done(block) => {
@@ -221,31 +224,44 @@ pub(crate) struct Histories {
     pub(crate) chain_id: Option<String>,
 }
 
+/// Versions of a contract, and the one to take for a past of which nothing is known.
+type History = (Vec<AbiVersion>, Option<AbiVersion>);
+
 impl Histories {
+    /// What is known of a contract's ABIs for a block; `None` when it could not be found out for now.
     async fn read(
         &mut self,
         contract: Name,
-    ) -> Result<(Vec<AbiVersion>, Option<AbiVersion>), ParserError> {
+        block_num: u32,
+    ) -> Result<Option<History>, ParserError> {
         let versions = self.store.versions(contract).await?;
-        if !versions.is_empty() {
-            return Ok((versions, None));
+        if let Some(oldest) = versions.first() {
+            // A history that begins later than this block, as one that the chain API began: its first version is all there is.
+            let begins_later = (oldest.block_num >= block_num).then(|| oldest.as_last_resort());
+            let today =
+                begins_later.filter(|_| matches!(self.fallback, AbiFallback::RpcCurrent { .. }));
+            return Ok(Some((versions, today)));
         }
         match (&self.fallback, &mut self.api) {
-            (AbiFallback::Hex, _) | (AbiFallback::RpcCurrent { .. }, None) => Ok((versions, None)),
+            (AbiFallback::Hex, _) | (AbiFallback::RpcCurrent { .. }, None) => {
+                Ok(Some((versions, None)))
+            }
             (AbiFallback::Fail, _) => Err(ParserError::NoAbi {
                 contract: contract.to_string(),
             }),
             (AbiFallback::RpcCurrent { .. }, Some(api)) => {
                 match api.abi(self.chain_id.as_deref(), contract).await {
-                    Ok(Some((head, bytes))) if !bytes.is_empty() => {
-                        let today = AbiVersion::new(contract, head, u64::MAX, bytes.into());
-                        Ok((versions, Some(today)))
+                    Ok(Some((_, bytes))) if bytes.is_empty() => Ok(Some((versions, None))),
+                    Ok(Some((head, bytes))) => {
+                        let today = AbiVersion::new(contract, head, 0, bytes.into());
+                        self.store.add_current(&today).await?;
+                        Ok(Some((versions, Some(today))))
                     }
-                    Ok(_) => Ok((versions, None)),
+                    Ok(None) => Ok(None),
                     Err(error) => {
-                        // The values are published as raw bytes, which loses nothing; waiting would hold up the chain.
-                        tracing::warn!(contract = %contract, "{error}; its values are published as raw bytes");
-                        Ok((versions, None))
+                        // Its values are published as raw bytes meanwhile, which loses nothing; waiting would hold up the chain.
+                        tracing::warn!(contract = %contract, "{error}; its values are published as raw bytes for now");
+                        Ok(None)
                     }
                 }
             }

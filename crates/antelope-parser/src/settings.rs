@@ -96,7 +96,7 @@ impl ParserSettings {
             profile: Profile::Wharfkit,
             abi_fallback: AbiFallback::Hex,
             max_len: 0,
-            window: 64,
+            window: 256,
             frame_bytes_max: FRAME_BYTES_MAX,
             stall,
         }

@@ -99,15 +99,16 @@ impl Open {
     }
 }
 
-struct LogEntry {
-    block_num: u32,
-    global_sequence: u64,
+/// An entry of the log.
+pub(crate) struct LogEntry {
+    pub(crate) block_num: u32,
+    pub(crate) global_sequence: u64,
     abi_sequence: u32,
-    sha256: String,
+    pub(crate) sha256: String,
 }
 
 impl LogEntry {
-    fn parse(member: &str) -> Option<Self> {
+    pub(crate) fn parse(member: &str) -> Option<Self> {
         let mut parts = member.split(':');
         let entry = Self {
             block_num: parts.next()?.parse().ok()?,
@@ -277,6 +278,23 @@ impl AbiStore {
         Ok(())
     }
 
+    /// Stores an ABI that the chain API gave, with the block at which it was asked for: from there on it was in force, and nothing is
+    /// said of the time before. It has no entry in the log, because nobody saw it being set.
+    ///
+    /// # Errors
+    /// When Redis cannot be reached or holds something else under this key.
+    pub async fn add_current(&self, version: &AbiVersion) -> Result<(), AbiStoreError> {
+        let key = keys::abi(&version.contract.text());
+        let mut command = redis::cmd("ZADD");
+        command
+            .arg(&key)
+            .arg("NX")
+            .arg(version.block_num)
+            .arg(STANDARD.encode(&version.bytes));
+        let _: u64 = self.redis.query(&key, &command).await?;
+        Ok(())
+    }
+
     /// Takes out what undone blocks set, after the first block of the new branch is in the stream.
     ///
     /// # Errors
@@ -313,29 +331,36 @@ impl AbiStore {
     }
 
     async fn take_out(&mut self, is_lost: impl Fn(&Open) -> bool) -> Result<(), AbiStoreError> {
-        let lost: Vec<Open> = self
-            .open
-            .iter()
-            .filter(|open| is_lost(open))
-            .cloned()
-            .collect();
+        let (lost, kept): (Vec<Open>, Vec<Open>) = self.open.iter().cloned().partition(is_lost);
         for open in lost {
-            let contract = open.contract.text();
-            let log_key = keys::abi_log(&contract);
-            let mut command = redis::cmd("ZREM");
-            command.arg(&log_key).arg(&open.log_member);
-            let _: u64 = self.redis.query(&log_key, &command).await?;
-            let mut command = redis::cmd("ZRANGE");
-            command.arg(&log_key).arg(0).arg(-1);
-            let log: Vec<String> = self.redis.query(&log_key, &command).await?;
-            if !log.iter().any(|member| member.ends_with(&open.sha256)) {
-                self.remove_bytes(&keys::abi(&contract), &open.sha256)
-                    .await?;
+            // Both branches can have set the same ABI at the same place: the log then has one entry for the two.
+            let is_shared = kept.iter().any(|other| {
+                other.contract == open.contract && other.log_member == open.log_member
+            });
+            if !is_shared {
+                self.forget(&open).await?;
             }
             let mut command = redis::cmd("ZREM");
             command.arg(&self.open_key).arg(open.member());
             let _: u64 = self.redis.query(&self.open_key, &command).await?;
             self.open.retain(|known| *known != open);
+        }
+        Ok(())
+    }
+
+    /// Takes a version out of the log, and its bytes out of the history when nothing in the log names them any more.
+    async fn forget(&self, open: &Open) -> Result<(), AbiStoreError> {
+        let contract = open.contract.text();
+        let log_key = keys::abi_log(&contract);
+        let mut command = redis::cmd("ZREM");
+        command.arg(&log_key).arg(&open.log_member);
+        let _: u64 = self.redis.query(&log_key, &command).await?;
+        let mut command = redis::cmd("ZRANGE");
+        command.arg(&log_key).arg(0).arg(-1);
+        let log: Vec<String> = self.redis.query(&log_key, &command).await?;
+        if !log.iter().any(|member| member.ends_with(&open.sha256)) {
+            self.remove_bytes(&keys::abi(&contract), &open.sha256)
+                .await?;
         }
         Ok(())
     }

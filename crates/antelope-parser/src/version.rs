@@ -54,6 +54,16 @@ impl AbiVersion {
         self
     }
 
+    /// The same bytes, taken for what was in force all along before.
+    pub(crate) fn as_last_resort(&self) -> Self {
+        Self::new(
+            self.contract,
+            self.block_num,
+            self.global_sequence,
+            Arc::clone(&self.bytes),
+        )
+    }
+
     /// Where it came into force, comparable among the versions of one contract.
     pub(crate) fn place(&self) -> (u32, u64) {
         (self.block_num, self.global_sequence)

@@ -217,6 +217,21 @@ impl Shared {
         }
     }
 
+    /// A client that knows blocks which have not happened yet has seen this session before: what it knows has happened then.
+    /// Answers how many results have happened.
+    fn catch_up(&self, start: u32, last_known: Option<BlockPosition>) -> usize {
+        let mut progress = self.lock();
+        let ahead = self.results.get(progress.happened..).unwrap_or_default();
+        let seen = match last_known {
+            Some(known) => ahead.iter().position(|result| result.this == known),
+            None => ahead
+                .iter()
+                .position(|result| result.this.num.saturating_add(1) == start),
+        };
+        progress.happened += seen.map_or(0, |at| at + 1);
+        progress.happened
+    }
+
     /// The indices of the best chain after the first `happened` results, oldest first.
     fn best_chain(&self, happened: usize) -> Vec<usize> {
         let mut chain: Vec<usize> = Vec::new();
@@ -292,7 +307,7 @@ impl ReplayTransport {
                         })
                     })
                     .collect::<Result<Vec<_>, DecodeError>>()?;
-                let happened = self.shared.lock().happened;
+                let happened = self.shared.catch_up(start, have.last().copied());
                 let chain = self.shared.best_chain(happened);
                 for position in have {
                     let same = chain
