@@ -82,6 +82,15 @@ pub struct Recomputed {
     pub now: AtMs,
 }
 
+/// Epoch, revision, root, number of leaves, and milliseconds of the latest transaction.
+type HeadFields = (
+    Option<i64>,
+    Option<i64>,
+    Option<String>,
+    Option<i64>,
+    Option<i64>,
+);
+
 /// The figures of the window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Figures {
@@ -157,7 +166,6 @@ impl Scanner {
         let mut batch = Batch::new();
         let head = batch.add("HMGET", keys.head(), |command| {
             command.arg(&[
-                "updatedAt",
                 "epoch",
                 "snapshotRev",
                 "merkleRootHex",
@@ -173,14 +181,7 @@ impl Scanner {
         let mint = add_buckets(self, &mut batch, window, |hour| keys.hour_mint(hour));
         let burn = add_buckets(self, &mut batch, window, |hour| keys.hour_burn(hour));
         let mut answers = self.store().send(batch).await?;
-        let (_, epoch, rev, root, leaf_count, last): (
-            Option<String>,
-            Option<i64>,
-            Option<i64>,
-            Option<String>,
-            Option<i64>,
-            Option<i64>,
-        ) = answers.take(head)?;
+        let (epoch, rev, root, leaf_count, last): HeadFields = answers.take(head)?;
         if !answers.take::<bool>(exists)? {
             return Ok(None);
         }
