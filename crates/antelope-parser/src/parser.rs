@@ -351,10 +351,9 @@ impl Publishing<'_> {
         let count = u32::try_from(batch.len()).unwrap_or(u32::MAX);
         let mut positions = Vec::with_capacity(batch.len());
         let mut rooms = Vec::with_capacity(batch.len());
+        let mut abis_set = Vec::new();
         for ready in batch.drain(..) {
-            if !ready.block.abis.is_empty() {
-                self.store.add(&ready.block.abis).await?;
-            }
+            abis_set.extend(ready.block.abis);
             positions.push((ready.position, ready.last_irreversible.num));
             reports.push(BlockReport {
                 position: ready.block.events.position(),
@@ -369,6 +368,8 @@ impl Publishing<'_> {
             events.push(ready.block.events);
             rooms.push(ready.room);
         }
+        // Before the blocks: what is written too early is known to be, and taken out again if they never come.
+        self.store.add(&abis_set).await?;
         let parser = self.parser;
         let told = |error: Option<&StreamError>| {
             parser.observer.blocked(error);

@@ -72,6 +72,17 @@ struct Open {
 }
 
 impl Open {
+    /// `None` for a version that is in no particular block.
+    fn of(version: &AbiVersion) -> Option<Self> {
+        Some(Self {
+            contract: version.contract,
+            block_num: version.block_num,
+            block_id: version.block_id?,
+            sha256: hex_text(&version.sha256),
+            log_member: log_member(version),
+        })
+    }
+
     fn member(&self) -> String {
         format!(
             "{}:{}:{}:{}",
@@ -235,47 +246,66 @@ impl AbiStore {
         Ok(versions)
     }
 
-    /// Stores versions, before their block enters the stream. Storing one again changes nothing.
+    /// Stores versions, before their blocks enter the stream. Storing one again changes nothing.
     ///
     /// # Errors
     /// When Redis cannot be reached or holds something else under these keys.
     pub async fn add(&mut self, versions: &[Arc<AbiVersion>]) -> Result<(), AbiStoreError> {
-        for version in versions {
-            let contract = version.contract.text();
-            let log_member = log_member(version);
-            if let Some(block_id) = version.block_id {
-                let open = Open {
-                    contract: version.contract,
-                    block_num: version.block_num,
-                    block_id,
-                    sha256: hex_text(&version.sha256),
-                    log_member: log_member.clone(),
-                };
-                let mut command = redis::cmd("ZADD");
-                command
-                    .arg(&self.open_key)
-                    .arg(version.block_num)
-                    .arg(open.member());
-                let _: u64 = self.redis.query(&self.open_key, &command).await?;
-                if !self.open.contains(&open) {
-                    self.open.push(open);
-                }
+        if versions.is_empty() {
+            return Ok(());
+        }
+        // In one go where one server has all keys; it runs the commands in their order. Where that fails, one by one: that tells
+        // which key it is.
+        if self.redis.is_cluster() || self.add_in_one_go(versions).await.is_err() {
+            self.add_one_by_one(versions).await?;
+        }
+        for open in versions.iter().filter_map(|version| Open::of(version)) {
+            if !self.open.contains(&open) {
+                self.open.push(open);
             }
-            let key = keys::abi_log(&contract);
-            let mut command = redis::cmd("ZADD");
-            command.arg(&key).arg(version.block_num).arg(log_member);
-            let _: u64 = self.redis.query(&key, &command).await?;
-            let key = keys::abi(&contract);
-            let mut command = redis::cmd("ZADD");
-            // An ABI that comes again keeps its first block: the log knows the rest.
-            command
-                .arg(&key)
-                .arg("NX")
-                .arg(version.block_num)
-                .arg(STANDARD.encode(&version.bytes));
+        }
+        Ok(())
+    }
+
+    async fn add_in_one_go(&self, versions: &[Arc<AbiVersion>]) -> redis::RedisResult<()> {
+        let mut pipe = redis::pipe();
+        for (_, command) in versions.iter().flat_map(|version| self.commands(version)) {
+            pipe.add_command(command).ignore();
+        }
+        pipe.query_async(&mut self.redis.clone()).await
+    }
+
+    async fn add_one_by_one(&self, versions: &[Arc<AbiVersion>]) -> Result<(), AbiStoreError> {
+        for (key, command) in versions.iter().flat_map(|version| self.commands(version)) {
             let _: u64 = self.redis.query(&key, &command).await?;
         }
         Ok(())
+    }
+
+    /// What stores a version, with the keys, in order.
+    fn commands(&self, version: &AbiVersion) -> Vec<(String, redis::Cmd)> {
+        let contract = version.contract.text();
+        let mut commands = Vec::with_capacity(3);
+        let mut zadd = |key: String, flag: Option<&str>, member: String| {
+            let mut command = redis::cmd("ZADD");
+            command
+                .arg(&key)
+                .arg(flag)
+                .arg(version.block_num)
+                .arg(member);
+            commands.push((key, command));
+        };
+        if let Some(open) = Open::of(version) {
+            zadd(self.open_key.clone(), None, open.member());
+        }
+        zadd(keys::abi_log(&contract), None, log_member(version));
+        // An ABI that comes again keeps its first block: the log knows the rest.
+        zadd(
+            keys::abi(&contract),
+            Some("NX"),
+            STANDARD.encode(&version.bytes),
+        );
+        commands
     }
 
     /// Stores an ABI that the chain API gave, with the block at which it was asked for: from there on it was in force, and nothing is
