@@ -16,10 +16,13 @@ use tokio::net::TcpListener;
 
 use super::{FORKS, MAIN, PATIENCE, Running, connect, events, label, read_all, replay, settings};
 
-/// Block, global sequence and number of each version in the log of a contract.
-fn log(server: &RedisServer, contract: &str) -> Vec<(u32, u64, u32)> {
+/// Block, global sequence and number of a version.
+type Place = (u32, u64, u32);
+
+/// Each version in the log of a contract.
+fn log(server: &RedisServer, contract: &str) -> Vec<Place> {
     let members: Vec<String> = server.run(&format!("ZRANGE {} 0 -1", keys::abi_log(contract)));
-    let mut log: Vec<(u32, u64, u32)> = members
+    let mut log: Vec<Place> = members
         .iter()
         .map(|member| {
             let parts: Vec<&str> = member.split(':').collect();
@@ -35,11 +38,11 @@ fn log(server: &RedisServer, contract: &str) -> Vec<(u32, u64, u32)> {
     log
 }
 
-fn expected(recording: Recording, contract: &str) -> (Vec<(u32, u64, u32)>, BTreeSet<Vec<u8>>) {
+fn expected(recording: Recording, contract: &str) -> (Vec<Place>, BTreeSet<Vec<u8>>) {
     let abis = recording.abis();
     let of = abis.iter().filter(|line| line["account"] == contract);
     let number = |value: &Value| u32::try_from(value.as_u64().expect("a number")).expect("small");
-    let mut log: Vec<(u32, u64, u32)> = of
+    let mut log: Vec<Place> = of
         .clone()
         .map(|line| {
             let sequence = line["global_sequence"]
