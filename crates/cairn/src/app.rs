@@ -8,13 +8,15 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use cairn_config::Config;
 use cairn_http::Listener;
+use cairn_scanner::Scanner;
 use cairn_telemetry::routes::health_router;
 use cairn_telemetry::{Health, HttpMetrics, Logs, MetricsRegistry, ProcessMetrics};
 
 use crate::data_dir::DataDirLock;
 use crate::serve::{self, Serving};
+use crate::services::antelope::Recordings;
 use crate::services::chain::Chain;
-use crate::services::{Host, Running, electrum, utxo};
+use crate::services::{Host, Running, antelope, electrum, redis, scanner, utxo};
 use crate::stop::Stop;
 
 /// How long tasks and threads get to finish after a request to stop.
@@ -29,6 +31,7 @@ pub(crate) struct App {
     pub(crate) bound: Vec<cairn_http::Listen>,
     pub(crate) health: Health,
     chains: Vec<Chain>,
+    scanner: Option<Scanner>,
     running: Running,
     stop: Stop,
     _lock: DataDirLock,
@@ -37,6 +40,16 @@ pub(crate) struct App {
 impl App {
     /// Opens everything, binds all listeners and starts. What fails here fails the start: the operator is still looking.
     pub(crate) async fn start(config: &Config, logs: &Logs, stop: &Stop) -> anyhow::Result<Self> {
+        Self::start_with(config, logs, stop, &Recordings::new()).await
+    }
+
+    /// The same with recordings instead of nodes for some Antelope chains.
+    pub(crate) async fn start_with(
+        config: &Config,
+        logs: &Logs,
+        stop: &Stop,
+        recordings: &Recordings,
+    ) -> anyhow::Result<Self> {
         let lock = DataDirLock::take(&config.data_dir)?;
         let health = Health::new(VERSION);
         let registry = Arc::new(MetricsRegistry::new());
@@ -51,16 +64,25 @@ impl App {
         let mut host = Host::new(health.clone(), registry, stop.clone());
         let chains = utxo::start(&mut host, config, logs).await?;
         electrum::start(&mut host, config, &chains).await?;
+        let redis = redis::start(&mut host, config).await?;
+        antelope::start(&mut host, config, redis.as_ref(), recordings)?;
+        let scanner = scanner::start(&mut host, config, redis.as_ref())?;
         host.mount("", health_router(health.clone()));
         let bound = start_servers(&mut host, &serving, config, &chains).await?;
         Ok(Self {
             bound,
             health,
             chains,
+            scanner,
             running: host.into_running(),
             stop: stop.clone(),
             _lock: lock,
         })
+    }
+
+    /// The application ledger.
+    pub(crate) fn scanner(&self) -> Option<&Scanner> {
+        self.scanner.as_ref()
     }
 
     /// The opened chains.
@@ -73,7 +95,11 @@ impl App {
         self.stop.token().cancelled().await;
         crate::system::notify_stopping();
         let deadline = Instant::now() + STOP_GRACE;
-        let Running { mut tasks, threads } = self.running;
+        let Running {
+            mut tasks,
+            threads,
+            last,
+        } = self.running;
         let all = async {
             while let Some(ended) = tasks.join_next().await {
                 ended.context("a listener or a service ended unexpectedly")?;
@@ -88,6 +114,9 @@ impl App {
         tokio::task::spawn_blocking(move || join_all(threads, deadline))
             .await
             .context("the threads could not be awaited")??;
+        for ending in last {
+            ending.await?;
+        }
         tracing::info!("stopped");
         Ok(())
     }

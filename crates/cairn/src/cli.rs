@@ -103,6 +103,43 @@ pub(crate) enum Command {
     /// Exit code 1 and a report where they differ. The server of the same data folder must not be running.
     #[command(after_help = "Example:\n  cairn verify --chain bitcoin-regtest --from 100 --to 200")]
     Verify(VerifyArgs),
+    /// Bring what the application wrote before into the ledger, with progress; or wait for the run under way
+    #[command(after_help = "Example:\n  cairn scanner-backfill --config cairn.toml")]
+    ScannerBackfill(JsonArgs),
+    /// Remove ABI versions of Antelope contracts that no block from some number on needs
+    ///
+    /// Of the versions older than the block, the newest is in force at it and stays. Works beside a running server.
+    #[command(
+        after_help = "Example:\n  cairn abi-prune --all-contracts --older-than 250000000 --dry-run"
+    )]
+    AbiPrune(AbiPruneArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AbiPruneArgs {
+    /// One contract
+    #[arg(
+        long,
+        value_name = "ACCOUNT",
+        alias = "account",
+        required_unless_present = "all_contracts"
+    )]
+    pub(crate) contract: Option<String>,
+    /// All contracts that have a history
+    #[arg(long, conflicts_with = "contract")]
+    pub(crate) all_contracts: bool,
+    /// Versions set before this block are removed, but for the one in force at it
+    #[arg(long, value_name = "BLOCK", alias = "before-block")]
+    pub(crate) older_than: u32,
+    /// Keep at least this many of the newest versions of each contract
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    pub(crate) keep_last: usize,
+    /// Only say what would be removed
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Write JSON to stdout
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -176,6 +213,8 @@ pub(crate) fn run() -> ExitCode {
         Command::CheckConfig(args) => commands::check_config::run(&common, args.json),
         Command::DumpRows(args) => commands::dump_rows::run(&common, &args),
         Command::Verify(args) => commands::verify::run(&common, &args),
+        Command::AbiPrune(args) => commands::abi_prune::run(&common, &args),
+        Command::ScannerBackfill(args) => commands::scanner_backfill::run(&common, &args),
     };
     result.unwrap_or_else(|failure| failure.report())
 }

@@ -7,6 +7,7 @@ use cairn_config::{
     UtxoConfig,
 };
 use cairn_telemetry::{Format, Logs};
+use secrecy::ExposeSecret as _;
 
 use crate::cli::Common;
 use crate::failure::Failure;
@@ -57,6 +58,20 @@ pub(crate) fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     let loaded = cairn_config::load(sources)?;
     if let Err(error) = cairn_telemetry::check_filter(&loaded.config.telemetry.log) {
         return Err(loaded.problem("telemetry.log", error.to_string()).into());
+    }
+    if let Some(url) = &loaded.config.redis.url
+        && let Err(error) = cairn_redis::Target::parse(url.expose_secret())
+    {
+        return Err(loaded.problem("redis.url", error.to_string()).into());
+    }
+    let antelope: Vec<&String> = loaded.config.antelope_chains().map(|chain| &chain.id).collect();
+    if let [first, second, ..] = antelope.as_slice() {
+        let message = format!(
+            "two Antelope chains, {first} and {second}, cannot share one Redis database: the keys of ABI histories have no chain in their \
+             name. Run a second Cairn with another redis.url, for example another database number at its end"
+        );
+        let path = format!("chain.{second}.kind");
+        return Err(loaded.problem(&path, message).into());
     }
     Ok(loaded)
 }

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use bitcoin::Address;
+use cairn_antelope_ship::ReplaySource;
 use cairn_config::{Config, Environment, Listen, Loaded, Sources, network_name};
+use cairn_stream::ChainLabel;
 use cairn_telemetry::routes::{METRICS_PATH, READY_PATH};
 use cairn_telemetry::{Health, Logs, State};
 use cairn_utxo_index::View;
@@ -17,10 +19,12 @@ use tempfile::TempDir;
 
 use crate::app::App;
 use crate::cli::{Common, DemoArgs};
+use crate::commands::town;
 use crate::failure::Failure;
 use crate::serve::{api_base, local_url};
+use crate::services::antelope::Recordings;
 use crate::stop::Stop;
-use crate::{settings, system};
+use crate::{services, settings, system};
 
 /// The sample chain: one gzip'd block file, genesis included.
 const SAMPLE: &[u8] = include_bytes!("../../../../samples/regtest.blk.gz");
@@ -32,8 +36,21 @@ const SAMPLE_FOLDER: &str = "sample/blocks";
 const SAMPLE_FILE: &str = "blk00000.dat";
 /// The chain's id.
 const CHAIN_ID: &str = "bitcoin-regtest";
+/// The sample Antelope chain: the State History session of a real node, recorded.
+const ANTELOPE_SAMPLE: &[u8] =
+    include_bytes!("../../../testkit/fixtures/antelope/main/frames.bin.gz");
+/// A file that says that it was replayed in this folder.
+const ANTELOPE_SEEN: &str = "sample/antelope-replayed";
+/// Its chain's id.
+const ANTELOPE_ID: &str = "antelope-sample";
+/// Time between two of its blocks.
+const ANTELOPE_PACE: Duration = Duration::from_millis(20);
+/// Longest wait for its first block before the URLs are printed anyway.
+const ANTELOPE_WAIT: Duration = Duration::from_secs(20);
 /// Ports tried one after the other when the wanted one is taken, before any free one is.
 const PORTS_TRIED: u16 = 20;
+/// The program that the sample ledger lives in.
+const REDIS_PROGRAM: &str = "redis-server";
 /// How often it is looked whether the chain is ready.
 const READY_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -156,6 +173,19 @@ fn demo_sources(common: &Common, data_dir: &Path, blocks: &Path) -> Result<Sourc
     .into_iter()
     .map(|(path, value)| (path.to_owned(), value))
     .collect();
+    // Without a redis-server on this machine the chain is shown alone.
+    if services::redis::program(Path::new(REDIS_PROGRAM)).is_ok() {
+        for (key, value) in [
+            ("id", ANTELOPE_ID),
+            ("kind", "antelope"),
+            // Nobody connects there: the blocks come from the recording.
+            ("ship_url", "ws://127.0.0.1:1"),
+        ] {
+            overrides.push((format!("chain.1.{key}"), value.to_owned()));
+        }
+        overrides.push(("scanner.enabled".to_owned(), "true".to_owned()));
+        overrides.push(("scanner.host_id".to_owned(), town::HOST.to_owned()));
+    }
     overrides.extend(settings::overrides(common)?);
     overrides.push(("data_dir".to_owned(), text(data_dir)?));
     Ok(Sources {
@@ -193,7 +223,8 @@ fn is_free(host: &str, port: u16) -> bool {
 
 async fn serve(config: &Config, logs: &Logs, stop: &Stop, data_dir: &Path) -> anyhow::Result<()> {
     println!("Cairn demo: a sample chain, data in {}", data_dir.display());
-    let app = App::start(config, logs, stop).await?;
+    let recordings = recordings(config, data_dir)?;
+    let app = App::start_with(config, logs, stop, &recordings).await?;
     let health = app.health.clone();
     if until_ready(&health, stop).await? {
         let view = app.chains().first().and_then(|chain| chain.index.view());
@@ -203,14 +234,65 @@ async fn serve(config: &Config, logs: &Logs, stop: &Stop, data_dir: &Path) -> an
             .first()
             .map(|bound| local_url(bound).unwrap_or_else(|| bound.to_string()));
         let url = url.context("there is no listener")?;
+        let base = url.clone();
         let text = tokio::task::spawn_blocking(move || welcome(&url, &view)).await??;
         print!("{text}");
+        if config.chain(ANTELOPE_ID).is_some() {
+            until_antelope(&health, stop).await;
+            print!("{}", antelope_text(data_dir)?);
+        }
+        if let Some(scanner) = app.scanner() {
+            let town = town::found(scanner).await?;
+            tokio::spawn(town::live(town, scanner.clone(), stop.clone()));
+            print!("{}", town::urls(&base));
+        }
+        println!("\nCtrl-C stops it.");
         // Whoever reads the output through a pipe waits for these lines.
         std::io::stdout()
             .flush()
             .context("cannot write to stdout")?;
     }
     app.run().await
+}
+
+/// What stands for the node of the sample Antelope chain.
+fn recordings(config: &Config, data_dir: &Path) -> anyhow::Result<Recordings> {
+    let mut recordings = Recordings::new();
+    if config.chain(ANTELOPE_ID).is_some() {
+        let sample = ReplaySource::from_gzip(ANTELOPE_SAMPLE)
+            .context("the sample Antelope chain")?
+            .with_pace(ANTELOPE_PACE);
+        if data_dir.join(ANTELOPE_SEEN).exists() {
+            // It was replayed in this folder before: nothing new will happen.
+            sample.control().happened(sample.len());
+        } else {
+            std::fs::write(data_dir.join(ANTELOPE_SEEN), "")
+                .with_context(|| format!("cannot write below {}", data_dir.display()))?;
+        }
+        recordings.insert(ANTELOPE_ID.to_owned(), sample);
+    }
+    Ok(recordings)
+}
+
+/// Waits for the sample Antelope chain, which is there as soon as it has a block.
+async fn until_antelope(health: &Health, stop: &Stop) {
+    let end = tokio::time::Instant::now() + ANTELOPE_WAIT;
+    while let Some(status) = health.status(ANTELOPE_ID) {
+        let is_over = status.state == State::Synced || status.state == State::Failed;
+        if is_over || stop.is_requested() || tokio::time::Instant::now() > end {
+            return;
+        }
+        tokio::time::sleep(READY_INTERVAL).await;
+    }
+}
+
+/// Where the events of the sample Antelope chain are.
+fn antelope_text(data_dir: &Path) -> anyhow::Result<String> {
+    let key = cairn_stream::keys::events(&ChainLabel::new(ANTELOPE_ID)?);
+    Ok(format!(
+        "\nEvents of a sample Antelope chain, recorded from a real node:\n  redis-cli -s {} XREVRANGE {key} + - COUNT 1\n",
+        data_dir.join("redis").join("redis.sock").display()
+    ))
 }
 
 /// False when asked to stop before.
@@ -267,7 +349,6 @@ fn welcome(url: &str, view: &Arc<View>) -> anyhow::Result<String> {
             writeln!(text, "  curl {api}/address/{address}/txs")?;
         }
     }
-    writeln!(text, "\nCtrl-C stops it.")?;
     Ok(text)
 }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use cairn_config::{Config, Listen};
+use cairn_redis::Redis;
+use cairn_stream::{ChainLabel, Checkpoint, read_stream_state};
 use cairn_telemetry::progress::duration_text;
 use cairn_telemetry::routes::READY_PATH;
 use cairn_utxo_node::open_source;
@@ -17,7 +19,7 @@ use crate::data_dir::{self, DataDirLock};
 use crate::failure::Failure;
 use crate::services::chain::{open_index, source_config};
 use crate::stop::Stop;
-use crate::{app, settings, system};
+use crate::{app, services, settings, system};
 
 /// How long the server may take to answer.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(3);
@@ -115,7 +117,13 @@ fn of_server(body: &Value) -> Value {
                 .collect()
         })
         .unwrap_or_default();
-    json!({ "source": "server", "ready": body["ready"], "version": body["version"], "chains": chains })
+    let mut status = json!({
+        "source": "server", "ready": body["ready"], "version": body["version"], "chains": chains,
+    });
+    if body["services"].is_object() {
+        status["services"] = body["services"].clone();
+    }
+    status
 }
 
 fn with_lag(id: &str, mut fields: Value) -> Value {
@@ -156,7 +164,49 @@ fn of_indexes(config: &Config, runtime: &tokio::runtime::Runtime) -> anyhow::Res
         }
         chains.push(with_lag(&chain.id, fields));
     }
+    for chain in config.antelope_chains() {
+        let fields = runtime
+            .block_on(of_stream(config, &chain.id))
+            .unwrap_or_else(|error| {
+                json!({ "height": null, "node_height": null, "reason": format!("{error:#}") })
+            });
+        chains.push(with_lag(&chain.id, stopped(fields)));
+    }
     Ok(json!({ "source": "index", "ready": false, "version": app::VERSION, "chains": chains }))
+}
+
+fn stopped(mut fields: Value) -> Value {
+    fields["index"] = "not running".into();
+    fields["phase"] = "stopped".into();
+    fields
+}
+
+/// What the Redis of a chain without a running server says. The private one runs with the server only.
+async fn of_stream(config: &Config, id: &str) -> anyhow::Result<Value> {
+    let Some(target) = services::redis::target(config)? else {
+        bail!("its stream is in the private Redis, which runs with the server only")
+    };
+    let chain = ChainLabel::new(id)?;
+    let look = async {
+        let redis = Redis::connect(&target).await?;
+        let checkpoint = Checkpoint::read(&redis, &chain).await?;
+        let stream = read_stream_state(&redis, &chain).await?;
+        anyhow::Ok((checkpoint, stream))
+    };
+    let (checkpoint, stream) = tokio::time::timeout(NODE_TIMEOUT, look)
+        .await
+        .with_context(|| format!("Redis did not answer within {} s", NODE_TIMEOUT.as_secs()))??;
+    let mut fields = json!({
+        "height": checkpoint.position.map(|position| position.num),
+        "node_height": null,
+        "irreversible_height": checkpoint.lib.map(|lib| lib.num),
+        "last_updated": checkpoint.last_updated,
+    });
+    if let Some((state, groups)) = stream {
+        fields["stream_length"] = state.length.into();
+        fields["subscriptions"] = services::antelope::subscriptions(&groups);
+    }
+    Ok(fields)
 }
 
 /// Only a node tells its tip quickly; files alone would have to be read.
@@ -199,6 +249,7 @@ fn print(status: &Value) {
         "chain", "state", "tip", "node", "lag", "phase", "done", "rate", "left",
     ]);
     let mut reasons = Vec::new();
+    let mut streams = Vec::new();
     for chain in status["chains"].as_array().into_iter().flatten() {
         let number = |name: &str| {
             chain[name]
@@ -223,14 +274,39 @@ fn print(status: &Value) {
                 .as_u64()
                 .map_or("-".to_owned(), duration_text),
         ]);
+        streams.extend(stream_lines(&text("id"), chain));
         if let Some(reason) = chain["reason"].as_str() {
             reasons.push(format!("{}: {reason}", text("id")));
         }
     }
     println!("{table}");
-    for reason in reasons {
-        println!("{reason}");
+    for line in streams.into_iter().chain(reasons) {
+        println!("{line}");
     }
+    for (name, service) in status["services"].as_object().into_iter().flatten() {
+        if let Some(reason) = service["reason"].as_str() {
+            println!("{name}: {reason}");
+        }
+    }
+}
+
+/// A stream's length, and what its subscriptions have not got yet.
+fn stream_lines(id: &str, chain: &Value) -> Vec<String> {
+    let Some(length) = chain["stream_length"].as_u64() else {
+        return Vec::new();
+    };
+    let mut lines = vec![format!("{id}: {length} events in the stream")];
+    for subscription in chain["subscriptions"].as_array().into_iter().flatten() {
+        let lag = subscription["lag"]
+            .as_u64()
+            .map_or("an unknown number of".to_owned(), |lag| lag.to_string());
+        lines.push(format!(
+            "{id}: subscription {}: {lag} events behind, {} not acknowledged",
+            subscription["id"].as_str().unwrap_or("-"),
+            subscription["pending"].as_u64().unwrap_or_default()
+        ));
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -249,6 +325,26 @@ mod tests {
             assert_eq!(fields["lag"], lag);
             assert_eq!(fields["id"], "a");
         }
+    }
+
+    #[test]
+    fn streams_have_lines() {
+        let chain = json!({
+            "stream_length": 7,
+            "subscriptions": [{ "id": "s", "lag": 3, "pending": 1 }, { "id": "t", "lag": null, "pending": 0 }],
+        });
+        assert_eq!(
+            stream_lines("eos", &chain),
+            [
+                "eos: 7 events in the stream",
+                "eos: subscription s: 3 events behind, 1 not acknowledged",
+                "eos: subscription t: an unknown number of events behind, 0 not acknowledged",
+            ]
+        );
+        assert_eq!(
+            stream_lines("btc", &json!({ "height": 1 })),
+            Vec::<String>::new()
+        );
     }
 
     #[test]

@@ -4,14 +4,18 @@
 //! [`Host`] and gives back what others need of it. `app` calls them in the order in which they need each other; when the
 //! process is asked to stop, [`crate::stop::Stop`] tells all of them and `app` waits for what they handed over.
 
+pub(crate) mod antelope;
 pub(crate) mod chain;
 pub(crate) mod electrum;
 pub(crate) mod mempool;
 pub(crate) mod monitor;
+pub(crate) mod redis;
+pub(crate) mod scanner;
 pub(crate) mod utxo;
 pub(crate) mod worker;
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -32,8 +36,12 @@ pub(crate) struct Host {
     pub(crate) stop: Stop,
     tasks: JoinSet<()>,
     threads: Vec<JoinHandle<()>>,
+    last: Vec<Ending>,
     routers: Vec<Mounted>,
 }
+
+/// What is done when everything else has ended.
+pub(crate) type Ending = Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>>;
 
 /// A part of the main listener.
 pub(crate) struct Mounted {
@@ -46,6 +54,8 @@ pub(crate) struct Mounted {
 pub(crate) struct Running {
     pub(crate) tasks: JoinSet<()>,
     pub(crate) threads: Vec<JoinHandle<()>>,
+    /// To be done after both.
+    pub(crate) last: Vec<Ending>,
 }
 
 impl Host {
@@ -56,6 +66,7 @@ impl Host {
             stop,
             tasks: JoinSet::new(),
             threads: Vec::new(),
+            last: Vec::new(),
             routers: Vec::new(),
         }
     }
@@ -79,6 +90,14 @@ impl Host {
         Ok(())
     }
 
+    /// Does this when all tasks and threads have ended after a request to stop.
+    pub(crate) fn run_last(
+        &mut self,
+        ending: impl Future<Output = anyhow::Result<()>> + Send + 'static,
+    ) {
+        self.last.push(Box::pin(ending));
+    }
+
     /// Serves a router on the main listener.
     pub(crate) fn mount(&mut self, path: impl Into<String>, router: Router) {
         self.routers.push(Mounted {
@@ -97,6 +116,7 @@ impl Host {
         Running {
             tasks: self.tasks,
             threads: self.threads,
+            last: self.last,
         }
     }
 }

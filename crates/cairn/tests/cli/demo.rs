@@ -63,12 +63,16 @@ fn the_demo_serves_what_it_prints() {
         ready.head
     );
     let ready = ready.json();
+    let chain = &ready["chains"]["bitcoin-regtest"];
     assert_eq!(
-        (&ready["ready"], &ready["index"]),
+        (&ready["ready"], &chain["index"]),
         (&true.into(), &"synced".into()),
         "{ready}"
     );
-    assert_eq!(ready["height"], tip);
+    assert_eq!(chain["height"], tip);
+    assert_eq!(ready["services"]["redis"]["ready"], true, "{ready}");
+    let antelope = &ready["chains"]["antelope-sample"];
+    assert_eq!(antelope["index"], "synced", "{ready}");
     assert_eq!(ready["chains"]["bitcoin-regtest"]["node_height"], tip);
     assert_eq!(get(&address, "/health/live").status, 200);
     assert_eq!(
