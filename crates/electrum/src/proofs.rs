@@ -156,7 +156,7 @@ impl Kept {
             let nodes = &mut self.levels[level];
             nodes.push(node);
             carry = match nodes.as_slice() {
-                [.., left, right] if nodes.len() % 2 == 0 => Some(parent(left, right)),
+                [.., left, right] if nodes.len().is_multiple_of(2) => Some(parent(left, right)),
                 _ => None,
             };
             level += 1;

@@ -39,12 +39,14 @@ struct Watcher<W, S, L> {
 
 /// All subscriptions of one kind. `K` is what is watched, `W` who watches, `S` the state, `L` what the session calls it.
 pub(crate) struct Registry<K, W, S, L> {
-    shards: Box<[Mutex<Shard<K, W, S, L>>]>,
+    shards: Box<[Shard<K, W, S, L>]>,
     hasher: RandomState,
     count: AtomicUsize,
 }
 
-type Shard<K, W, S, L> = HashMap<K, Watched<W, S, L>>;
+/// A part with its lock.
+type Shard<K, W, S, L> = Mutex<Entries<K, W, S, L>>;
+type Entries<K, W, S, L> = HashMap<K, Watched<W, S, L>>;
 
 impl<K, W, S, L> Registry<K, W, S, L>
 where
@@ -61,7 +63,7 @@ where
         }
     }
 
-    fn shard(&self, key: &K) -> MutexGuard<'_, Shard<K, W, S, L>> {
+    fn shard(&self, key: &K) -> MutexGuard<'_, Entries<K, W, S, L>> {
         let at = self.hasher.hash_one(key) as usize % SHARDS;
         // Every change under the lock is a single step.
         self.shards[at]

@@ -22,14 +22,12 @@ impl Version {
     /// Reads `1.4`, `1.4.2`: one to four decimal numbers between dots.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut parts = [0u16; 4];
-        let mut count = 0;
-        for part in text.split('.') {
-            let slot = parts.get_mut(count)?;
+        for (at, part) in text.split('.').enumerate() {
+            let slot = parts.get_mut(at)?;
             if part.is_empty() || !part.bytes().all(|byte| byte.is_ascii_digit()) {
                 return None;
             }
             *slot = part.parse().ok()?;
-            count += 1;
         }
         Some(Self(parts))
     }

@@ -32,8 +32,11 @@ const BURN_MAX: &str = "21000000";
 /// Coins per 1000 virtual bytes beyond which a fee must be a mistake.
 const FEE_RATE_MAX: &str = "0.10";
 
-/// A transaction's bytes, if it is on the chain or in the mempool, and the block that confirms it.
-fn find(view: &View, txid: &Txid) -> Result<Option<(Vec<u8>, Option<BlockHash>)>, QueryError> {
+/// A transaction's bytes, and the block that confirms it.
+type Found = (Vec<u8>, Option<BlockHash>);
+
+/// A transaction, if it is on the chain or in the mempool.
+fn find(view: &View, txid: &Txid) -> Result<Option<Found>, QueryError> {
     if let Some(entry) = view.mempool().entry(txid) {
         return Ok(Some((entry.raw().to_vec(), None)));
     }

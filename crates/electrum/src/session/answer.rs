@@ -16,6 +16,8 @@ use crate::version::Version;
 const INVALID_COST: f64 = 1.0;
 /// Bytes in and out that cost one unit.
 const BYTES_PER_UNIT: f64 = 5_000.0;
+/// Requests of a batch that are answered in a row before others get the thread.
+const BATCH_TURN: usize = 16;
 
 /// What comes of a message.
 #[derive(Debug, Default)]
@@ -24,6 +26,8 @@ pub(super) struct Done {
     pub(super) bytes: Vec<u8>,
     /// The session ends after it, and why.
     pub(super) ends: Option<super::End>,
+    /// Whether the answer says so.
+    pub(super) is_told: bool,
 }
 
 /// Answers a message.
@@ -44,7 +48,10 @@ pub(super) async fn answer(
         Incoming::Batch(items) => {
             let most = server.options.limits.response_bytes;
             done.bytes.push(b'[');
-            for item in items {
+            for (at, item) in items.into_iter().enumerate() {
+                if at % BATCH_TURN == BATCH_TURN - 1 {
+                    tokio::task::yield_now().await;
+                }
                 let before = done.bytes.len();
                 if before > 1 {
                     done.bytes.push(b',');
@@ -70,6 +77,11 @@ pub(super) async fn answer(
     }
     asker.charge(done.bytes.len() as f64 / BYTES_PER_UNIT, &mut done);
     done
+}
+
+/// What a client is told that costs too much.
+pub(super) fn excessive() -> RpcError {
+    RpcError::new(code::EXCESSIVE, "excessive resource usage")
 }
 
 struct Asker<'a> {
@@ -144,7 +156,8 @@ impl Asker<'_> {
             Verdict::Fine => {}
             Verdict::Wait(time) => tokio::time::sleep(time).await,
             Verdict::Over => {
-                return Err(RpcError::new(code::EXCESSIVE, "excessive resource usage"));
+                done.is_told = true;
+                return Err(excessive());
             }
         }
         let ask = Ask {

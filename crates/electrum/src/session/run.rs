@@ -17,7 +17,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::{Done, answer};
+use super::answer::{Done, answer, excessive};
 use super::outbox::Outbox;
 use super::{Session, ToldTip, Topic};
 use crate::methods::{write_outpoint_status, write_script_status, write_tip};
@@ -34,7 +34,7 @@ const OUT_FAIR: usize = 256 * 1024;
 /// Notifications written in one go.
 const NEWS_BATCH: usize = 256;
 /// Requests answered in a row before others get the thread.
-const TURN: usize = 32;
+const TURN: usize = 16;
 /// The longest time between two looks at the clock.
 const TICK_MAX: Duration = Duration::from_secs(10);
 /// Time for the last bytes of a session that has ended.
@@ -329,6 +329,12 @@ impl Connection {
         }
         if self.ends.is_none() {
             self.ends = done.ends;
+            if self.ends == Some(End::Cost) && !done.is_told {
+                self.outbox.append(|out| {
+                    write_error(out, None, &excessive());
+                    out.push(b'\n');
+                });
+            }
         }
     }
 
