@@ -9,8 +9,8 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(head) = EventHead::parse(data) {
         // What was read says what stood there.
         let event: serde_json::Value = serde_json::from_slice(data).expect("it was read as JSON");
-        assert_eq!(event["kind"], head.kind.as_ref());
-        assert_eq!(event["event_id"], head.event_id.as_ref());
+        assert_eq!(event["kind"], &*head.kind);
+        assert_eq!(event["event_id"], &*head.event_id);
         if let Some(block) = head.block {
             assert_eq!(event["block_num"], block.num);
         }

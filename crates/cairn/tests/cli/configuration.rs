@@ -31,7 +31,7 @@ fn exit_codes_and_texts() {
             1,
             "my.toml:6: chain[0].lisen: unknown key",
         ),
-        (with("zmq_url = \"x\""), 1, "does not support this key yet"),
+        (with("zmq_url = \"x\""), 1, "is not tcp://HOST:PORT"),
         (
             with("rpc_user = \"b\"\nrpc_password = \"hunter22\""),
             2,
