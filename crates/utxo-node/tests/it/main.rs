@@ -4,6 +4,7 @@ mod block_files;
 mod common;
 mod fake_node;
 mod files_source;
+mod mempool;
 mod node_source;
 mod real_node;
 mod scanning;
