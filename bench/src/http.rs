@@ -34,7 +34,7 @@ pub(crate) fn bench(dir: &Path, txs: u64, seconds: u64) -> Result<()> {
     println!("| --- | --- | --- | --- | --- | --- |");
     for (name, paths) in endpoints(&facts) {
         let paths = Arc::new(paths);
-        let server = Server::start(dir, &blocks)?;
+        let server = Server::start(dir, &blocks, "")?;
         let measure = |connections, rounds| {
             let time = Duration::from_secs(seconds);
             runtime.block_on(load::run(
@@ -95,14 +95,17 @@ fn print_row(name: &str, cache: &str, result: &LoadResult) {
     );
 }
 
-struct Server {
+/// A `cairn start` of its own.
+pub(crate) struct Server {
     child: Child,
-    address: String,
+    /// Where its Esplora API is.
+    pub(crate) address: String,
 }
 
 impl Server {
     /// Starts the program beside this one on the chain (indexing it the first time), with empty caches.
-    fn start(dir: &Path, blocks: &Path) -> Result<Self> {
+    /// `keys` are further lines for the chain in the configuration.
+    pub(crate) fn start(dir: &Path, blocks: &Path, keys: &str) -> Result<Self> {
         let program = std::env::current_exe()?.with_file_name("cairn");
         ensure!(
             program.exists(),
@@ -120,7 +123,7 @@ impl Server {
             format!(
                 "data_dir = {data:?}\n[http]\nlisten = \"{http}\"\n[telemetry]\nlog = \"warn\"\n[[chain]]\n\
                  id = \"bench\"\nkind = \"bitcoin\"\nnetwork = \"regtest\"\nrpc_url = \"\"\nblocks_dir = {blocks:?}\n\
-                 esplora_listen = \"{address}\"\n"
+                 esplora_listen = \"{address}\"\n{keys}"
             ),
         )?;
         let child = Command::new(program)
@@ -132,6 +135,11 @@ impl Server {
         let mut server = Self { child, address };
         server.wait()?;
         Ok(server)
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     fn wait(&mut self) -> Result<()> {
@@ -181,7 +189,8 @@ fn drop_caches(data: &Path) {
     }
 }
 
-fn free_address() -> Result<String> {
+/// An address with a port that is free now.
+pub(crate) fn free_address() -> Result<String> {
     Ok(std::net::TcpListener::bind("127.0.0.1:0")?
         .local_addr()?
         .to_string())

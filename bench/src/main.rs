@@ -3,11 +3,14 @@
 //! Every figure is taken beside a reference of the same run (the *floor*), because machines differ and are noisy.
 //! `bench/RESULTS.md` holds results with machine and command.
 
+mod antelope;
 mod chain;
+mod electrum;
 mod http;
 mod index;
 mod load;
 mod measure;
+mod scanner;
 
 use std::path::PathBuf;
 
@@ -43,6 +46,33 @@ enum Command {
         #[arg(long, default_value_t = 5)]
         seconds: u64,
     },
+    /// Requests per second and latency of the Electrum server, and what 100,000 subscriptions cost
+    Electrum {
+        /// Seconds of each measurement
+        #[arg(long, default_value_t = 3)]
+        seconds: u64,
+        /// Another Electrum server of the same chain, HOST:PORT, measured in the same run
+        #[arg(long)]
+        peer: Option<String>,
+    },
+    /// Antelope blocks to JSON and into a local Redis, against the floor: pipelined XADD of the same bytes
+    Antelope {
+        /// Length of the chain: the recorded blocks again and again
+        #[arg(long, default_value_t = 2_500)]
+        blocks: u32,
+        /// About how many entries the stream may have; 0 for no limit
+        #[arg(long, default_value_t = 0)]
+        max_len: u64,
+    },
+    /// Operations told a second, and reads at several sizes of an application's ledger
+    Scanner {
+        /// Transactions at which reads are measured, ascending
+        #[arg(long, value_delimiter = ',', default_values_t = [1_000, 100_000, 1_000_000])]
+        sizes: Vec<u64>,
+        /// Seconds of each measurement of writing
+        #[arg(long, default_value_t = 5)]
+        seconds: u64,
+    },
     /// Only makes the chain
     Chain,
     /// One run of the floor; prints its use as JSON
@@ -64,13 +94,24 @@ fn main() -> Result<()> {
     match cli.command {
         Some(Command::Floor { blocks }) => index::floor(&blocks),
         Some(Command::Load { blocks, index }) => index::load(&blocks, &index),
+        Some(Command::Antelope { blocks, max_len }) => antelope::bench(blocks, cli.runs, max_len),
+        Some(Command::Scanner { sizes, seconds }) => scanner::bench(&sizes, seconds),
         Some(Command::Chain) => chain::ensure(&cli.dir, cli.txs).map(drop),
         Some(Command::Index) => index::bench(&cli.dir, cli.txs, cli.runs),
         Some(Command::Http { seconds }) => http::bench(&cli.dir, cli.txs, seconds),
+        Some(Command::Electrum { seconds, peer }) => {
+            electrum::bench(&cli.dir, cli.txs, seconds, peer.as_deref())
+        }
         None => {
             index::bench(&cli.dir, cli.txs, cli.runs)?;
             const HTTP_SECONDS: u64 = 5;
-            http::bench(&cli.dir, cli.txs, HTTP_SECONDS)
+            http::bench(&cli.dir, cli.txs, HTTP_SECONDS)?;
+            const ELECTRUM_SECONDS: u64 = 3;
+            electrum::bench(&cli.dir, cli.txs, ELECTRUM_SECONDS, None)?;
+            const ANTELOPE_BLOCKS: u32 = 2_500;
+            antelope::bench(ANTELOPE_BLOCKS, cli.runs, 0)?;
+            const SCANNER_SECONDS: u64 = 5;
+            scanner::bench(&[1_000, 100_000, 1_000_000], SCANNER_SECONDS)
         }
     }
 }
