@@ -60,7 +60,11 @@ fn block(first: &[u8], frames: &[Vec<u8>], num: u32) -> Vec<u8> {
     if num == 1 {
         return renumbered(first, num, irreversible);
     }
-    renumbered(&frames[(num as usize - 2) % frames.len()], num, irreversible)
+    renumbered(
+        &frames[(num as usize - 2) % frames.len()],
+        num,
+        irreversible,
+    )
 }
 
 struct Rate {
@@ -110,7 +114,9 @@ fn decode(blocks: u32) -> Result<Rate> {
         let received = ReceivedBlock::from_message(&protocol, bytes)?.context("a block")?;
         let decoded = loop {
             match decoder.decode(&received, num)? {
-                Step::Needs(contracts) => contracts.into_iter().for_each(|name| decoder.know(name, Vec::new(), None)),
+                Step::Needs(contracts) => contracts
+                    .into_iter()
+                    .for_each(|name| decoder.know(name, Vec::new(), None)),
                 Step::Done(decoded) => break decoded,
             }
         };
@@ -128,10 +134,17 @@ fn decode(blocks: u32) -> Result<Rate> {
 /// The same on two threads, each with a chain of its own.
 fn decode_twice(blocks: u32) -> Result<Rate> {
     let rates = std::thread::scope(|scope| {
-        let threads = [scope.spawn(|| decode(blocks)), scope.spawn(|| decode(blocks))];
+        let threads = [
+            scope.spawn(|| decode(blocks)),
+            scope.spawn(|| decode(blocks)),
+        ];
         threads
             .into_iter()
-            .map(|thread| thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))?)
+            .map(|thread| {
+                thread
+                    .join()
+                    .map_err(|_| anyhow::anyhow!("a thread panicked"))?
+            })
             .collect::<Result<Vec<_>>>()
     })?;
     let mut sum = decode_sum(&rates);
@@ -161,7 +174,8 @@ async fn serve(socket: TcpStream, head: u32) -> Result<()> {
     let mut next = None;
     loop {
         while let Some(num) = next.filter(|num| credits > 0 && *num <= head) {
-            out.feed(Message::binary(block(&first, &frames, num))).await?;
+            out.feed(Message::binary(block(&first, &frames, num)))
+                .await?;
             credits -= 1;
             next = Some(num + 1);
         }
@@ -170,7 +184,12 @@ async fn serve(socket: TcpStream, head: u32) -> Result<()> {
             return Ok(());
         };
         let request = request?.into_data();
-        let number = |at: usize| request.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes);
+        let number = |at: usize| {
+            request
+                .get(at..at + 4)
+                .and_then(|b| b.try_into().ok())
+                .map_or(0, u32::from_le_bytes)
+        };
         match request.first() {
             Some(0) => {
                 let mut status = vec![0];
@@ -210,7 +229,8 @@ fn whole(server: &RedisServer, blocks: u32, max_len: u64) -> Result<Rate> {
     runtime.block_on(async {
         let address = listen(blocks).await?;
         let redis = Redis::connect(&Target::parse(&server.unix_url())?).await?;
-        let mut settings = ParserSettings::new(label()?, ParserSource::Node(format!("ws://{address}")));
+        let mut settings =
+            ParserSettings::new(label()?, ParserSource::Node(format!("ws://{address}")));
         settings.max_len = max_len;
         let parser = Parser::new(settings, redis, Arc::new(Quiet));
         let status = parser.status();
@@ -250,8 +270,15 @@ fn whole(server: &RedisServer, blocks: u32, max_len: u64) -> Result<Rate> {
 
 fn resident_mib() -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS")?;
-    let kib: u64 = line.split_whitespace().nth(1).context("no number")?.parse()?;
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .context("no VmRSS")?;
+    let kib: u64 = line
+        .split_whitespace()
+        .nth(1)
+        .context("no number")?
+        .parse()?;
     Ok(kib / 1024)
 }
 
@@ -264,15 +291,23 @@ fn floor(server: &RedisServer, blocks: u32) -> Result<Rate> {
     let mut rate = decode_sum(&[]);
     let mut pipe = redis::pipe();
     for num in 1..=blocks {
-        let received = ReceivedBlock::from_message(&protocol, block(&first, &frames, num))?.context("a block")?;
+        let received = ReceivedBlock::from_message(&protocol, block(&first, &frames, num))?
+            .context("a block")?;
         let decoded = loop {
             match decoder.decode(&received, num)? {
-                Step::Needs(contracts) => contracts.into_iter().for_each(|name| decoder.know(name, Vec::new(), None)),
+                Step::Needs(contracts) => contracts
+                    .into_iter()
+                    .for_each(|name| decoder.know(name, Vec::new(), None)),
                 Step::Done(decoded) => break decoded,
             }
         };
         for text in decoded.events.texts() {
-            pipe.cmd("XADD").arg("floor").arg("*").arg("data").arg(text).ignore();
+            pipe.cmd("XADD")
+                .arg("floor")
+                .arg("*")
+                .arg("data")
+                .arg(text)
+                .ignore();
             rate.events += 1;
             rate.event_bytes += text.len() as u64;
         }
@@ -297,29 +332,47 @@ fn median(mut rates: Vec<Rate>) -> Result<Rate> {
 pub(crate) fn bench(blocks: u32, runs: usize, max_len: u64) -> Result<()> {
     ensure!(blocks >= 1, "at least one block");
     println!("\n## Antelope\n");
-    println!("{blocks} blocks: the recorded ones again and again. Events in the default profile.\n");
+    println!(
+        "{blocks} blocks: the recorded ones again and again. Events in the default profile.\n"
+    );
     println!("| | blocks/s | actions/s | events/s | MB/s of messages | MB/s of events |");
     println!("| --- | --- | --- | --- | --- | --- |");
     let runs = runs.max(1);
     let one = median((0..runs).map(|_| decode(blocks)).collect::<Result<_>>()?)?;
     one.row("decoding to JSON, one thread");
-    median((0..runs).map(|_| decode_twice(blocks)).collect::<Result<_>>()?)?.row("decoding to JSON, two threads");
+    median(
+        (0..runs)
+            .map(|_| decode_twice(blocks))
+            .collect::<Result<_>>()?,
+    )?
+    .row("decoding to JSON, two threads");
     let (mut floors, mut wholes) = (Vec::new(), Vec::new());
     for _ in 0..runs {
         let server = RedisServer::start();
         floors.push(floor(&server, blocks)?);
         let server = RedisServer::start();
         let mut rate = whole(&server, blocks, max_len)?;
-        (rate.frame_bytes, rate.actions, rate.event_bytes) = (one.frame_bytes, one.actions, one.event_bytes);
+        (rate.frame_bytes, rate.actions, rate.event_bytes) =
+            (one.frame_bytes, one.actions, one.event_bytes);
         let length: u64 = server.run(&format!("XLEN {}", keys::events(&label()?)));
-        ensure!(max_len > 0 || length == rate.events, "{length} entries for {} events", rate.events);
+        ensure!(
+            max_len > 0 || length == rate.events,
+            "{length} entries for {} events",
+            rate.events
+        );
         wholes.push(rate);
     }
     let (floor, whole) = (median(floors)?, median(wholes)?);
     floor.row("floor: the same texts by pipelined XADD");
     whole.row("socket to stream: read, decoded, published");
-    println!("\nThe whole way takes {:.2} times the floor.", whole.seconds / floor.seconds);
+    println!(
+        "\nThe whole way takes {:.2} times the floor.",
+        whole.seconds / floor.seconds
+    );
     let usage = usage_of_self(0.0, None, u64::from(blocks), 0)?;
-    println!("Largest resident set of all of the above: {} MB.", usage.peak_bytes / 1_000_000);
+    println!(
+        "Largest resident set of all of the above: {} MB.",
+        usage.peak_bytes / 1_000_000
+    );
     Ok(())
 }

@@ -64,7 +64,11 @@ pub(crate) fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     {
         return Err(loaded.problem("redis.url", error.to_string()).into());
     }
-    let antelope: Vec<&String> = loaded.config.antelope_chains().map(|chain| &chain.id).collect();
+    let antelope: Vec<&String> = loaded
+        .config
+        .antelope_chains()
+        .map(|chain| &chain.id)
+        .collect();
     if let [first, second, ..] = antelope.as_slice() {
         let message = format!(
             "two Antelope chains, {first} and {second}, cannot share one Redis database: the keys of ABI histories have no chain in their \

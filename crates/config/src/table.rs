@@ -270,7 +270,10 @@ pub const KEYS: &[Key] = &[
     key(
         Section::Scanner,
         "sweep_interval_seconds",
-        Kind::Integer { min: 1, max: 86_400 },
+        Kind::Integer {
+            min: 1,
+            max: 86_400,
+        },
         Some("60"),
         Example::Default,
         "With source \"redis\": how often the next of the application's keys are looked at.",

@@ -29,5 +29,5 @@ pub use health::{Health, Mempool, Part, PartStatus, Progression, Service, Servic
 pub use logs::{Format, LogError, Logs, check_filter};
 pub use metrics::{ChainMetrics, HttpMetrics, MetricsRegistry};
 pub use process::ProcessMetrics;
-pub use scanner::{ScannerFigures, ScannerMetrics};
 pub use progress::{ProgressReporter, Sample, WorkUnit};
+pub use scanner::{ScannerFigures, ScannerMetrics};
