@@ -74,7 +74,10 @@ fn main() -> Result<()> {
     for (n, coin) in (0u32..).zip(coins.iter().take(100)) {
         // A replacement: one goes, one comes.
         let tx = pay(coin, n, 5_000);
-        accepted += timed(|| Ok(ensure!(index.add_accepted(vec![tx])? == 1)))?;
+        accepted += timed(|| {
+            ensure!(index.add_accepted(vec![tx])? == 1, "it replaces");
+            Ok(())
+        })?;
     }
     println!("one replacement: {} µs", accepted.as_micros() / 100);
     let view = index.view().context("synced")?;
@@ -86,13 +89,17 @@ fn main() -> Result<()> {
 
     chain.mine(txs[1_000..1_000 + BLOCK_TXS].to_vec());
     source.follow(chain.model());
-    let block = timed(|| Ok(index.sync(&source, None, &stop).map(drop)?))?;
+    let sync = || -> Result<()> {
+        index.sync(&source, None, &stop)?;
+        Ok(())
+    };
+    let block = timed(sync)?;
     let left = index.view().context("synced")?.mempool().len();
     ensure!(left == count as usize - BLOCK_TXS, "the block's are gone");
     println!("a block of {BLOCK_TXS} of them: {} ms", block.as_millis());
     chain.mine(Vec::new());
     source.follow(chain.model());
-    let empty = timed(|| Ok(index.sync(&source, None, &stop).map(drop)?))?;
+    let empty = timed(sync)?;
     println!("an empty block: {} ms", empty.as_millis());
     Ok(())
 }

@@ -438,7 +438,7 @@ struct Watcher {
     changes: Changes,
     last: Arc<View>,
     scripts: BTreeMap<ScriptHash, Status>,
-    outpoints: BTreeMap<OutPoint, (Option<Option<BlockHash>>, Option<(Txid, Option<BlockHash>)>)>,
+    outpoints: BTreeMap<OutPoint, OutpointState>,
 }
 
 impl Watcher {
@@ -564,6 +564,7 @@ impl Watcher {
     }
 }
 
+/// Where an output was created, and by whom and where it is spent; no block: unconfirmed.
 type OutpointState = (Option<Option<BlockHash>>, Option<(Txid, Option<BlockHash>)>);
 
 fn outpoint_state(view: &View, outpoint: &OutPoint) -> Result<OutpointState> {
