@@ -51,6 +51,7 @@ impl App {
         recordings: &Recordings,
     ) -> anyhow::Result<Self> {
         let lock = DataDirLock::take(&config.data_dir)?;
+        electrum::check(config)?;
         let health = Health::new(VERSION);
         let registry = Arc::new(MetricsRegistry::new());
         ProcessMetrics::register(&registry, VERSION);

@@ -19,6 +19,23 @@ use crate::services::chain::Chain;
 /// Folder of self-signed pairs below the data folder.
 const TLS_FOLDER: &str = "tls";
 
+/// Reads the files that the keys name, so that a mistake in them ends the start before anything runs.
+pub(crate) fn check(config: &Config) -> anyhow::Result<()> {
+    for chain in config.utxo_chains() {
+        options(&chain.electrum)?;
+        if needs_tls(&chain.electrum) {
+            identity(&config.data_dir, &chain.id, &chain.electrum)?;
+        }
+    }
+    Ok(())
+}
+
+fn needs_tls(keys: &ElectrumConfig) -> bool {
+    [&keys.tls, &keys.wss, &keys.proxy_tls]
+        .iter()
+        .any(|listeners| !listeners.is_empty())
+}
+
 /// Binds all Electrum listeners and starts serving.
 pub(crate) async fn start(
     host: &mut Host,
@@ -69,10 +86,7 @@ async fn endpoints(
     chain: &str,
     keys: &ElectrumConfig,
 ) -> anyhow::Result<Vec<Endpoint>> {
-    let needs_tls = [&keys.tls, &keys.wss, &keys.proxy_tls]
-        .iter()
-        .any(|listeners| !listeners.is_empty());
-    let identity = match needs_tls {
+    let identity = match needs_tls(keys) {
         true => Some(Arc::new(identity(&config.data_dir, chain, keys)?)),
         false => None,
     };
