@@ -1,6 +1,9 @@
 //! Tells a running Scanner of one purchase: `CAIRN_INGEST_TOKEN=… cargo run --example scanner_client -- http://127.0.0.1:3000`
 
-#[expect(unreachable_pub, reason = "the file is made to be copied, into a library too")]
+#[expect(
+    unreachable_pub,
+    reason = "the file is made to be copied, into a library too"
+)]
 mod scanner_client;
 
 use std::time::Duration;
