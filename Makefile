@@ -8,7 +8,7 @@ export FUZZ_SECONDS ?= 30
 # Arguments for the program that run, bench or test starts: make run ARGS="--port 8080"
 ARGS ?=
 
-.PHONY: help setup setup-run setup-bitcoind run test bench lint fuzz fmt clean-cache
+.PHONY: help setup setup-run setup-bitcoind setup-nodeos run test bench lint fuzz fmt clean-cache
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -22,6 +22,9 @@ setup-run:
 
 setup-bitcoind: setup ## build the bitcoind of the tests, once, below the cache folder; prints its path
 	@scripts/bitcoind
+
+setup-nodeos: setup ## fetch the nodeos of the tests, once, below the cache folder; prints its path
+	@scripts/nodeos
 
 run: setup-run ## index the bundled sample chain, serve it and print the URLs
 	cargo run --release -p cairn -- demo $(ARGS)
