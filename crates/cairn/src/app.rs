@@ -63,22 +63,37 @@ impl App {
             stop: stop.clone(),
         };
         let mut host = Host::new(health.clone(), registry, stop.clone());
-        let chains = utxo::start(&mut host, config, logs).await?;
-        electrum::start(&mut host, config, &chains).await?;
-        let redis = redis::start(&mut host, config).await?;
-        antelope::start(&mut host, config, redis.as_ref(), recordings)?;
-        let scanner = scanner::start(&mut host, config, redis.as_ref())?;
-        host.mount("", health_router(health.clone()));
-        let bound = start_servers(&mut host, &serving, config, &chains).await?;
-        Ok(Self {
-            bound,
-            health,
-            chains,
-            scanner,
-            running: host.into_running(),
-            stop: stop.clone(),
-            _lock: lock,
-        })
+        let started = async {
+            let chains = utxo::start(&mut host, config, logs).await?;
+            electrum::start(&mut host, config, &chains).await?;
+            let redis = redis::start(&mut host, config).await?;
+            antelope::start(&mut host, config, redis.as_ref(), recordings)?;
+            let scanner = scanner::start(&mut host, config, redis.as_ref())?;
+            host.mount("", health_router(health.clone()));
+            let bound = start_servers(&mut host, &serving, config, &chains).await?;
+            anyhow::Ok((bound, chains, scanner))
+        };
+        let started = started.await;
+        let running = host.into_running();
+        match started {
+            Ok((bound, chains, scanner)) => Ok(Self {
+                bound,
+                health,
+                chains,
+                scanner,
+                running,
+                stop: stop.clone(),
+                _lock: lock,
+            }),
+            Err(error) => {
+                // What runs already writes to stores: it must have ended before the process does.
+                stop.request();
+                if let Err(also) = end(running).await {
+                    tracing::warn!(error = format!("{also:#}"), "a service did not stop");
+                }
+                Err(error)
+            }
+        }
     }
 
     /// The application ledger.
@@ -95,32 +110,36 @@ impl App {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         self.stop.token().cancelled().await;
         crate::system::notify_stopping();
-        let deadline = Instant::now() + STOP_GRACE;
-        let Running {
-            mut tasks,
-            threads,
-            last,
-        } = self.running;
-        let all = async {
-            while let Some(ended) = tasks.join_next().await {
-                ended.context("a listener or a service ended unexpectedly")?;
-            }
-            anyhow::Ok(())
-        };
-        tokio::time::timeout_at(deadline.into(), all)
-            .await
-            .with_context(|| {
-                format!("a service did not stop within {} s", STOP_GRACE.as_secs())
-            })??;
-        tokio::task::spawn_blocking(move || join_all(threads, deadline))
-            .await
-            .context("the threads could not be awaited")??;
-        for ending in last {
-            ending.await?;
-        }
+        end(self.running).await?;
         tracing::info!("stopped");
         Ok(())
     }
+}
+
+/// Waits for everything that runs; it has been asked to stop.
+async fn end(running: Running) -> anyhow::Result<()> {
+    let deadline = Instant::now() + STOP_GRACE;
+    let Running {
+        mut tasks,
+        threads,
+        last,
+    } = running;
+    let all = async {
+        while let Some(ended) = tasks.join_next().await {
+            ended.context("a listener or a service ended unexpectedly")?;
+        }
+        anyhow::Ok(())
+    };
+    tokio::time::timeout_at(deadline.into(), all)
+        .await
+        .with_context(|| format!("a service did not stop within {} s", STOP_GRACE.as_secs()))??;
+    tokio::task::spawn_blocking(move || join_all(threads, deadline))
+        .await
+        .context("the threads could not be awaited")??;
+    for ending in last {
+        ending.await?;
+    }
+    Ok(())
 }
 
 /// Binds and runs every listener; gives back where they are, the main one first.

@@ -99,3 +99,27 @@ fn a_bad_certificate_or_banner_fails_the_start() {
         assert!(err.contains(named), "{err}");
     }
 }
+
+/// The chain is being indexed by the time the listener fails: it is stopped in good order, whatever fails later.
+#[test]
+fn a_taken_address_fails_the_start_in_good_order() {
+    let chain = TestChain::small(91, 130);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("bound").to_string();
+    for key in [
+        "electrum_listen = [\"ADDRESS\"]",
+        "esplora_listen = \"ADDRESS\"",
+    ] {
+        let installation = Installation::of_chain(&chain);
+        let keys = key.replace("ADDRESS", &address);
+        installation.configure(&format!("blocks_dir = \"blocks\"\n{keys}"));
+        let (code, _, err) = installation.run(&["start"]);
+        assert_eq!(code, 1, "{err}");
+        assert!(err.contains(&address), "{err}");
+        // Nothing is half done: the next start works.
+        installation.configure("blocks_dir = \"blocks\"");
+        let mut server = Running::start(&installation.path(), &["start"]);
+        until_ready(&server.address());
+        server.stop();
+    }
+}
