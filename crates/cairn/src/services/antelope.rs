@@ -220,6 +220,10 @@ impl Reporter {
                     self.count_stream(&state, &groups);
                     stream = Some((state, groups));
                 }
+                if stream.is_none() {
+                    // Its first events are news.
+                    next_look = Instant::now() + REPORT_INTERVAL;
+                }
             }
             let status = self.status.read();
             self.count(&status);

@@ -1,10 +1,11 @@
 //! `cairn demo`, from nothing to a served chain and back.
 
 use std::net::TcpListener;
+use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::support::{Running, cairn, get, outcome};
+use crate::support::{PATIENCE, Running, cairn, get, outcome};
 
 /// The address behind the URL of a line of the welcome.
 fn address_of(welcome: &str, name: &str) -> String {
@@ -110,29 +111,37 @@ fn the_demo_serves_what_it_prints() {
         err.contains("the data folder data is in use by process "),
         "{err}"
     );
-    let (code, out, err) =
-        outcome(cairn(dir.path()).args(["status", "--json", "--listen", &address]));
-    assert_eq!(code, 0, "{err}");
-    let status: Value = serde_json::from_str(&out).expect("JSON alone");
-    assert_eq!(
-        (&status["source"], &status["ready"]),
-        (&"server".into(), &true.into())
-    );
-    let chains = status["chains"].as_array().expect("a list");
-    let of = |id: &str| {
+    let show = || -> Value {
+        let (code, out, err) =
+            outcome(cairn(dir.path()).args(["status", "--json", "--listen", &address]));
+        assert_eq!(code, 0, "{err}");
+        serde_json::from_str(&out).expect("JSON alone")
+    };
+    let of = |status: &Value, id: &str| -> Value {
+        let chains = status["chains"].as_array().expect("a list");
         chains
             .iter()
             .find(|chain| chain["id"] == id)
             .expect("it is shown")
+            .clone()
     };
-    let bitcoin = of("bitcoin-regtest");
+    // The length of a stream is looked at now and then.
+    let deadline = Instant::now() + PATIENCE;
+    let status = loop {
+        let status = show();
+        if of(&status, "antelope-sample")["stream_length"].as_u64() > Some(0) {
+            break status;
+        }
+        assert!(Instant::now() < deadline, "no events: {status}");
+    };
+    assert_eq!(
+        (&status["source"], &status["ready"]),
+        (&"server".into(), &true.into())
+    );
+    let bitcoin = of(&status, "bitcoin-regtest");
     assert_eq!(
         (&bitcoin["lag"], &bitcoin["height"]),
         (&0.into(), &tip.into())
-    );
-    assert!(
-        of("antelope-sample")["stream_length"].as_u64() > Some(0),
-        "{status}"
     );
     let (code, out, _) = outcome(cairn(dir.path()).args(["status", "--listen", &address]));
     assert_eq!(code, 0);
