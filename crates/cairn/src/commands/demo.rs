@@ -163,7 +163,10 @@ fn demo_sources(common: &Common, data_dir: &Path, blocks: &Path) -> Result<Sourc
         })
     };
     let mut overrides: Vec<(String, String)> = [
-        ("telemetry.log", "warn,cairn=info,redis_server=error".to_owned()),
+        (
+            "telemetry.log",
+            "warn,cairn=info,redis_server=error".to_owned(),
+        ),
         ("chain.0.id", CHAIN_ID.to_owned()),
         ("chain.0.kind", "bitcoin".to_owned()),
         ("chain.0.network", "regtest".to_owned()),
