@@ -576,7 +576,7 @@ pub const KEYS: &[Key] = &[
         },
         Some("2000000"),
         Example::Default,
-        "Subscriptions of all Electrum sessions; each takes about 300 bytes of memory.",
+        "Subscriptions of all Electrum sessions together, subscriptions; one more is refused.",
     ),
     chain(
         Scope::Utxo,
