@@ -18,6 +18,7 @@ mod checkpoint;
 mod entry;
 mod error;
 mod event;
+mod filter;
 mod ids;
 pub mod keys;
 mod label;
@@ -36,6 +37,7 @@ pub use error::StreamError;
 pub use event::{
     Action, BlockTime, Delta, Event, Fork, Json, NativeDelta, PermissionLevel, Receipt, Record,
 };
+pub use filter::{EventView, FILTERS_BYTES_MAX, FILTERS_MAX, FilterError, Filters};
 pub use ids::{action_id, delta_id, fork_id, native_delta_id};
 pub use label::{ChainLabel, LabelError};
 pub use ledger::{EventLog, LedgerEvent};
