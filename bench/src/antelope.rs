@@ -12,14 +12,14 @@ use anyhow::{Context, Result, ensure};
 use cairn_antelope_abi::Profile;
 use cairn_antelope_parser::{Decoder, Parser, ParserSettings, ParserSource, Quiet, Step};
 use cairn_antelope_ship::{Protocol, ReceivedBlock};
-use cairn_redis::{Redis, Target};
+use cairn_redis::Redis;
 use cairn_stream::{ChainLabel, keys};
-use cairn_testkit::RedisServer;
 use cairn_testkit::antelope::{Recording, SHIP_ABI};
 use futures_util::{SinkExt as _, StreamExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::tungstenite::Message;
 
+use crate::local_redis::LocalRedis;
 use crate::measure::usage_of_self;
 
 /// Where the positions stand in a block result: variant, head and last irreversible block, flag.
@@ -224,11 +224,11 @@ async fn listen(head: u32) -> Result<SocketAddr> {
 }
 
 /// The whole way: socket, decoding, stream. Also prints the resident memory along the way.
-fn whole(server: &RedisServer, blocks: u32, max_len: u64) -> Result<Rate> {
+fn whole(server: &LocalRedis, blocks: u32, max_len: u64) -> Result<Rate> {
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
         let address = listen(blocks).await?;
-        let redis = Redis::connect(&Target::parse(&server.unix_url())?).await?;
+        let redis = Redis::connect(server.target()).await?;
         let mut settings =
             ParserSettings::new(label()?, ParserSource::Node(format!("ws://{address}")));
         settings.max_len = max_len;
@@ -283,11 +283,11 @@ fn resident_mib() -> Result<u64> {
 }
 
 /// What no publisher can be faster than by much: the same texts, ready made, in pipelines of plain XADD.
-fn floor(server: &RedisServer, blocks: u32) -> Result<Rate> {
+fn floor(server: &LocalRedis, blocks: u32) -> Result<Rate> {
     let protocol = Arc::new(Protocol::from_abi_json(SHIP_ABI)?);
     let (first, frames) = rounds();
     let mut decoder = Decoder::new(&label()?, Profile::Wharfkit, false);
-    let mut connection = redis::Client::open(server.unix_url())?.get_connection()?;
+    let mut connection = server.connection()?;
     let mut rate = decode_sum(&[]);
     let mut pipe = redis::pipe();
     for num in 1..=blocks {
@@ -348,13 +348,15 @@ pub(crate) fn bench(blocks: u32, runs: usize, max_len: u64) -> Result<()> {
     .row("decoding to JSON, two threads");
     let (mut floors, mut wholes) = (Vec::new(), Vec::new());
     for _ in 0..runs {
-        let server = RedisServer::start();
+        let server = LocalRedis::start()?;
         floors.push(floor(&server, blocks)?);
-        let server = RedisServer::start();
+        let server = LocalRedis::start()?;
         let mut rate = whole(&server, blocks, max_len)?;
         (rate.frame_bytes, rate.actions, rate.event_bytes) =
             (one.frame_bytes, one.actions, one.event_bytes);
-        let length: u64 = server.run(&format!("XLEN {}", keys::events(&label()?)));
+        let length: u64 = redis::cmd("XLEN")
+            .arg(keys::events(&label()?))
+            .query(&mut server.connection()?)?;
         ensure!(
             max_len > 0 || length == rate.events,
             "{length} entries for {} events",

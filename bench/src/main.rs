@@ -9,6 +9,7 @@ mod electrum;
 mod http;
 mod index;
 mod load;
+mod local_redis;
 mod measure;
 mod scanner;
 

@@ -11,6 +11,9 @@ use super::PrivateServerError;
 const SOCKET_PATH_MAX: usize = 107;
 /// Share of the machine's memory that the server may use when nothing is said.
 const MEMORY_SHARE: u64 = 2;
+/// Bytes of the append-only file below which it is not rewritten. Redis' own 64 MB are a minute of a busy chain: the copy of the process that
+/// rewrites takes a core and makes the server copy every page that it touches. Half a gigabyte is read again in a few seconds.
+const REWRITE_MIN: u64 = 512 << 20;
 /// The least limit that is set, so that a small machine still works.
 const MEMORY_MIN: u64 = 64 << 20;
 
@@ -126,6 +129,8 @@ fn config_text(memory_bytes: u64) -> String {
          appendonly yes\n\
          appendfsync everysec\n\
          save \"\"\n\
+         rdbcompression no\n\
+         auto-aof-rewrite-min-size {REWRITE_MIN}\n\
          maxmemory {memory_bytes}\n\
          maxmemory-policy noeviction\n\
          stream-node-max-bytes 16kb\n\
