@@ -1,6 +1,11 @@
 //! Sorted files of one family, ready to be ingested.
+//!
+//! A file that is closed goes to the disk at once, on a thread of its own, while the workers write the next ones. Ingestion, which
+//! makes sure of every file once more, then has little left to wait for.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 
 use hashbrown::HashMap;
 use rust_rocksdb::{Options, SstFileWriter};
@@ -15,10 +20,11 @@ const FILE_BYTES: u64 = 128 << 20;
 pub(super) struct FileFactory {
     dir: PathBuf,
     options: HashMap<Family, Options>,
+    closed: mpsc::Sender<PathBuf>,
 }
 
 impl FileFactory {
-    pub(super) fn new(dir: &Path, tuning: &Tuning) -> Self {
+    pub(super) fn new(dir: &Path, tuning: &Tuning) -> Result<Self, IndexError> {
         const FAMILIES: [Family; 7] = [
             Family::Blocks,
             Family::Txs,
@@ -29,10 +35,11 @@ impl FileFactory {
             Family::Addrs,
         ];
         let options = FAMILIES.map(|family| (family, bulk_file_options(family, tuning)));
-        Self {
+        Ok(Self {
             dir: dir.to_owned(),
             options: options.into_iter().collect(),
-        }
+            closed: start_syncer()?,
+        })
     }
 
     /// A writer for ascending rows of one family. `label` tells the files of several writers of one family apart.
@@ -44,10 +51,28 @@ impl FileFactory {
             family,
             name,
             options,
+            closed: self.closed.clone(),
             open: None,
             finished: Vec::new(),
         }
     }
+}
+
+/// Starts the thread that brings closed files to the disk. It ends when nobody can name it a file any more.
+fn start_syncer() -> Result<mpsc::Sender<PathBuf>, IndexError> {
+    let (closed, paths) = mpsc::channel::<PathBuf>();
+    std::thread::Builder::new()
+        .name("bulk-sync".into())
+        .spawn(move || {
+            for path in paths {
+                // A file that was ingested meanwhile has another name, and is on the disk. A disk that fails tells the
+                // ingestion, which syncs every file again.
+                if let Err(error) = File::open(&path).and_then(|file| file.sync_data()) {
+                    tracing::debug!(path = %path.display(), %error, "not synced ahead");
+                }
+            }
+        })?;
+    Ok(closed)
 }
 
 struct OpenFile<'a> {
@@ -62,6 +87,7 @@ pub(super) struct SortedFiles<'a> {
     family: Family,
     name: String,
     options: &'a Options,
+    closed: mpsc::Sender<PathBuf>,
     open: Option<OpenFile<'a>>,
     finished: Vec<PathBuf>,
 }
@@ -114,6 +140,8 @@ impl SortedFiles<'_> {
             file.writer
                 .finish()
                 .map_err(|error| failed(&file.path, &error))?;
+            // Without the thread the file is synced when it is ingested.
+            let _ = self.closed.send(file.path.clone());
             self.finished.push(file.path);
         }
         Ok(())

@@ -113,7 +113,7 @@ impl<'a> Load<'a> {
             same
         });
         let workers = Workers::new(job.config.threads, job.stop);
-        let factory = FileFactory::new(&scratch, &job.stores.tuning);
+        let factory = FileFactory::new(&scratch, &job.stores.tuning)?;
         let tuning = &job.config.load;
         if let Some(manifest) = resumed {
             chain.truncate(manifest.target_height as usize + 1);
