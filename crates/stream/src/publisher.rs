@@ -4,12 +4,15 @@
 //! are told apart by looking at what is there: our own write, whose answer was lost; events that were sent into the stream
 //! again; a stream that lost its newest entries or has another writer. Nothing is written before that is clear, so nothing is
 //! repeated and nothing left out. The future of [`Publisher::publish`] may be dropped at any time.
+//!
+//! Steps are sent in a row without waiting for each answer, so that Redis has something to do all the time. Which id a step will
+//! end with is not known before, so those behind the first compare the stream's last event instead: its text names its block.
 
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use cairn_redis::Redis;
-use redis::Script;
+use redis::{ErrorKind, Script, ScriptInvocation, ServerErrorKind};
 
 use crate::block::BlockEvents;
 use crate::checkpoint::{Checkpoint, CheckpointWriter};
@@ -22,30 +25,34 @@ use crate::scan::Reader;
 use crate::walk::Walk;
 
 /// Most bytes of events in one step, unless one block has more.
-const STEP_BYTES: usize = 4 << 20;
+const STEP_BYTES: usize = 1 << 20;
 /// Most events in one step, unless one block has more: Redis does nothing else meanwhile.
-const STEP_EVENTS: usize = 4_000;
+const STEP_EVENTS: usize = 1_000;
+/// Bytes of events that are on their way at once, unless one step has more.
+const ROW_BYTES: usize = 8 << 20;
 /// Pause after the first failure; doubled up to [`PAUSE_MAX`].
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Blocks that are read again when the stream lost entries and no irreversible block is known.
 const REBUILD_BLOCKS: usize = 1_000;
 
-/// Appends all events if the stream ends where it is thought to end. Answers whether it did, and the last id.
+/// Appends all events if the stream ends where it is thought to end: with this id, or, when none is given, with this event.
+/// Answers whether it did, and the last id.
 ///
 /// Nothing can fail between two events: whether memory is left is decided once for a script, and the key is a stream by then.
 static APPEND: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
-        "local key, call, last = KEYS[1], redis.call, '0-0'\n\
+        "local key, call, last, event = KEYS[1], redis.call, '0-0', false\n\
          if call('EXISTS', key) == 1 then\n\
            local info = call('XINFO', 'STREAM', key)\n\
            for i = 1, #info, 2 do\n\
-             if info[i] == 'last-generated-id' then last = info[i + 1] break end\n\
+             if info[i] == 'last-generated-id' then last = info[i + 1]\n\
+             elseif info[i] == 'last-entry' and info[i + 1] then event = info[i + 1][2][2] end\n\
            end\n\
          end\n\
-         if last ~= ARGV[1] then return {0, last} end\n\
-         for i = 3, #ARGV do last = call('XADD', key, '*', 'data', ARGV[i]) end\n\
-         if ARGV[2] ~= '0' then call('XTRIM', key, 'MAXLEN', '~', ARGV[2]) end\n\
+         if ARGV[1] ~= '' and last ~= ARGV[1] or ARGV[1] == '' and event ~= ARGV[2] then return {0, last} end\n\
+         for i = 4, #ARGV do last = call('XADD', key, '*', 'data', ARGV[i]) end\n\
+         if ARGV[3] ~= '0' then call('XTRIM', key, 'MAXLEN', '~', ARGV[3]) end\n\
          return {1, last}",
     )
 });
@@ -168,10 +175,10 @@ impl Publisher {
             if rest.is_empty() {
                 break;
             }
-            let step = &rest[..step_len(rest)];
-            self.check_order(step)?;
-            if !self.append(step).await? {
-                self.find_out_why(step).await?;
+            let row = &rest[..row_len(rest)];
+            self.check_order(row)?;
+            if !self.append(row).await? {
+                self.find_out_why(row).await?;
             }
         }
         if self.is_behind {
@@ -266,20 +273,24 @@ impl Publisher {
         Ok(())
     }
 
-    /// One atomic step. False when the stream does not end where it was thought to.
-    async fn append(&mut self, blocks: &[BlockEvents]) -> Result<bool, StreamError> {
-        if blocks.iter().any(|block| !block.is_empty()) {
-            let mut call = APPEND.prepare_invoke();
-            call.key(self.reader.key())
-                .arg(self.tail.to_string())
-                .arg(self.max_len);
-            for text in blocks.iter().flat_map(BlockEvents::texts) {
-                call.arg(text);
+    /// Steps in a row, each atomic. False when the stream did not end where it was thought to.
+    async fn append(&mut self, row: &[BlockEvents]) -> Result<bool, StreamError> {
+        // The calls, and how far in the row each one gets.
+        let mut calls = Vec::new();
+        let (mut end, mut before) = (0, None);
+        while end < row.len() {
+            let step = &row[end..end + step_len(&row[end..])];
+            end += step.len();
+            if let Some(last) = step.iter().flat_map(BlockEvents::texts).last() {
+                calls.push((end, self.call(step, before)));
+                before = Some(last);
             }
-            let (done, last): (bool, String) = call
-                .invoke_async(&mut self.redis.clone())
-                .await
-                .map_err(|error| self.redis.explain(self.reader.key(), &error))?;
+        }
+        let answers = self.send(&calls).await?;
+        self.is_behind = true;
+        let is_whole = answers.len() == calls.len();
+        let mut taken = 0;
+        for ((end, _), (done, last)) in calls.iter().zip(answers) {
             if !done {
                 return Ok(false);
             }
@@ -287,18 +298,60 @@ impl Publisher {
                 key: self.reader.key().to_owned(),
                 what: format!("Redis answers an entry id in an unknown form: {error}"),
             })?;
+            self.take(&row[taken..*end]);
+            taken = *end;
         }
-        for block in blocks {
-            self.take(block);
+        if is_whole {
+            self.take(&row[taken..]);
         }
-        self.is_behind = true;
         Ok(true)
     }
 
-    fn take(&mut self, block: &BlockEvents) {
-        self.walk.block(block.position());
-        if let Some(lib) = block.lib() {
-            self.walk.irreversible(lib);
+    /// The call of one step: on the stream's end as we know it, or behind the step that ends with the event `before`.
+    fn call(&self, step: &[BlockEvents], before: Option<&[u8]>) -> ScriptInvocation<'static> {
+        let mut call = APPEND.prepare_invoke();
+        call.key(self.reader.key());
+        match before {
+            None => call.arg(self.tail.to_string()).arg(""),
+            Some(event) => call.arg("").arg(event),
+        };
+        call.arg(self.max_len);
+        for text in step.iter().flat_map(BlockEvents::texts) {
+            call.arg(text);
+        }
+        call
+    }
+
+    /// Whether each step was done, and the stream's last id. One answer only when the server did not know the script.
+    async fn send(
+        &self,
+        calls: &[(usize, ScriptInvocation<'static>)],
+    ) -> Result<Vec<(bool, String)>, StreamError> {
+        let Some((_, first)) = calls.first() else {
+            return Ok(Vec::new());
+        };
+        let mut pipe = redis::pipe();
+        for (_, call) in calls {
+            pipe.invoke_script(call);
+        }
+        let mut redis = self.redis.clone();
+        let answers = match pipe.query_async(&mut redis).await {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                // This one brings it along.
+                let answer = first.invoke_async(&mut redis).await;
+                answer.map(|answer| vec![answer])
+            }
+            answers => answers,
+        };
+        Ok(answers.map_err(|error| self.redis.explain(self.reader.key(), &error))?)
+    }
+
+    fn take(&mut self, blocks: &[BlockEvents]) {
+        for block in blocks {
+            self.walk.block(block.position());
+            if let Some(lib) = block.lib() {
+                self.walk.irreversible(lib);
+            }
         }
     }
 
@@ -316,9 +369,7 @@ impl Publisher {
         if let Some(done) = done {
             // Exactly what taking them one by one would have left.
             self.walk = before;
-            for block in done {
-                self.take(block);
-            }
+            self.take(done);
             return Ok(());
         }
         if now == before.position {
@@ -414,6 +465,19 @@ impl Published {
         self.events += other.events;
         self.bytes += other.bytes;
     }
+}
+
+/// How many of the blocks are sent in a row. A fork begins a new one: whether it fits is seen from the blocks before it.
+fn row_len(blocks: &[BlockEvents]) -> usize {
+    let mut bytes = 0;
+    blocks
+        .iter()
+        .enumerate()
+        .take_while(|(at, block)| {
+            bytes += block.bytes();
+            *at == 0 || (bytes <= ROW_BYTES && block.forked().is_none())
+        })
+        .count()
 }
 
 /// How many of the blocks enter in one step.
