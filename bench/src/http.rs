@@ -106,23 +106,28 @@ impl Server {
     /// Starts the program beside this one on the chain (indexing it the first time), with empty caches.
     /// `keys` are further lines for the chain in the configuration.
     pub(crate) fn start(dir: &Path, blocks: &Path, keys: &str) -> Result<Self> {
+        let keys = format!("rpc_url = \"\"\nblocks_dir = {blocks:?}\n{keys}");
+        Self::start_with(&dir.join("server"), &keys)
+    }
+
+    /// Starts the program on a regtest chain that the given lines of the configuration tell more of, in a data folder.
+    pub(crate) fn start_with(data: &Path, keys: &str) -> Result<Self> {
         let program = std::env::current_exe()?.with_file_name("cairn");
         ensure!(
             program.exists(),
             "{} is missing: build it first (`make bench` does)",
             program.display()
         );
-        let data = dir.join("server");
-        fs::create_dir_all(&data)?;
+        fs::create_dir_all(data)?;
         // The statistics of the run before must not help this one.
-        drop_caches(&data);
+        drop_caches(data);
         let [address, http] = [free_address()?, free_address()?];
-        let config = dir.join("server.toml");
+        let config = data.with_extension("toml");
         fs::write(
             &config,
             format!(
                 "data_dir = {data:?}\n[http]\nlisten = \"{http}\"\n[telemetry]\nlog = \"warn\"\n[[chain]]\n\
-                 id = \"bench\"\nkind = \"bitcoin\"\nnetwork = \"regtest\"\nrpc_url = \"\"\nblocks_dir = {blocks:?}\n\
+                 id = \"bench\"\nkind = \"bitcoin\"\nnetwork = \"regtest\"\n\
                  esplora_listen = \"{address}\"\n{keys}"
             ),
         )?;

@@ -67,13 +67,14 @@ pub(crate) async fn run(
     })
 }
 
-struct Connection {
+/// One connection, kept open.
+pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
 impl Connection {
-    async fn open(address: &str) -> Result<Self> {
+    pub(crate) async fn open(address: &str) -> Result<Self> {
         let stream = TcpStream::connect(address)
             .await
             .with_context(|| format!("connecting {address}"))?;
@@ -84,8 +85,8 @@ impl Connection {
         })
     }
 
-    /// One request with keep-alive; anything but 200 is an error. The answer must have a length.
-    async fn get(&mut self, path: &str) -> Result<()> {
+    /// One request with keep-alive and the body of its answer; anything but 200 is an error. The answer must have a length.
+    pub(crate) async fn get(&mut self, path: &str) -> Result<&[u8]> {
         let request = format!("GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n");
         self.stream.write_all(request.as_bytes()).await?;
         self.buffer.clear();
@@ -111,6 +112,6 @@ impl Connection {
                 bail!("{path}: connection closed in the answer");
             }
         }
-        Ok(())
+        Ok(&self.buffer[head..head + length])
     }
 }

@@ -12,6 +12,7 @@ mod load;
 mod local_redis;
 mod measure;
 mod scanner;
+mod tip;
 
 use std::path::PathBuf;
 
@@ -74,6 +75,15 @@ enum Command {
         #[arg(long, default_value_t = 5)]
         seconds: u64,
     },
+    /// From a block in the node to the same block in the answers
+    Tip {
+        /// Blocks that are measured
+        #[arg(long, default_value_t = 20)]
+        blocks: u32,
+        /// Show the transactions to the node before the block, so that both have them in their mempools
+        #[arg(long)]
+        mempool: bool,
+    },
     /// Only makes the chain
     Chain,
     /// One run of the floor; prints its use as JSON
@@ -97,6 +107,7 @@ fn main() -> Result<()> {
         Some(Command::Load { blocks, index }) => index::load(&blocks, &index),
         Some(Command::Antelope { blocks, max_len }) => antelope::bench(blocks, cli.runs, max_len),
         Some(Command::Scanner { sizes, seconds }) => scanner::bench(&sizes, seconds),
+        Some(Command::Tip { blocks, mempool }) => tip::bench(blocks, mempool),
         Some(Command::Chain) => chain::ensure(&cli.dir, cli.txs).map(drop),
         Some(Command::Index) => index::bench(&cli.dir, cli.txs, cli.runs),
         Some(Command::Http { seconds }) => http::bench(&cli.dir, cli.txs, seconds),
@@ -109,6 +120,8 @@ fn main() -> Result<()> {
             http::bench(&cli.dir, cli.txs, HTTP_SECONDS)?;
             const ELECTRUM_SECONDS: u64 = 3;
             electrum::bench(&cli.dir, cli.txs, ELECTRUM_SECONDS, None)?;
+            const TIP_BLOCKS: u32 = 20;
+            tip::bench(TIP_BLOCKS, true)?;
             const ANTELOPE_BLOCKS: u32 = 2_500;
             antelope::bench(ANTELOPE_BLOCKS, cli.runs, 0)?;
             const SCANNER_SECONDS: u64 = 5;

@@ -8,7 +8,7 @@ use cairn_testkit::{RedisOptions, RedisServer};
 
 use crate::chain::{block, fork_block, ids, plain, plain_ids, position};
 use crate::proxy::{Break, Proxy};
-use crate::{PATIENCE, connect, event_ids, label, open};
+use crate::{PATIENCE, connect, entries, event_ids, label, open};
 
 /// A short life: two blocks, one without events, a fork of two blocks, one more.
 fn life(chain: &ChainLabel) -> Vec<BlockEvents> {
@@ -129,6 +129,84 @@ async fn a_lost_answer_is_not_a_lost_block() {
         }
         assert!(pass > 12, "{pass}");
     }
+}
+
+/// Blocks so large that each is a step of its own, one of them with nothing in it: all are sent in one row.
+#[tokio::test]
+async fn a_row_of_steps_is_cut_at_any_of_them() {
+    const COUNTS: [u64; 5] = [700, 600, 0, 800, 700];
+    let server = RedisServer::start();
+    for mode in [Break::Before, Break::After] {
+        let mut pass = 0;
+        loop {
+            let chain = label(&format!("row-{mode:?}-{pass}"));
+            let mut previous = None;
+            let mut expected = Vec::new();
+            let mut blocks = Vec::new();
+            for (num, count) in (1..).zip(COUNTS) {
+                blocks.push(block(&chain, position(num, 0), previous, count));
+                previous = Some(position(num, 0));
+                expected.extend(ids(&chain, num, 0, count));
+            }
+            // No script is known to the server at first, as after its restart.
+            let _: String = server.run("SCRIPT FLUSH");
+            let proxy = Proxy::start(server.port(), pass, mode, true);
+            let wire = connect(&proxy.url()).await;
+            let mut publisher = loop {
+                let opened =
+                    Publisher::open(wire.clone(), &chain, PublisherOptions::default()).await;
+                match opened {
+                    Ok((publisher, _)) => break publisher,
+                    Err(error) => assert!(error.is_transient(), "{error}"),
+                }
+            };
+            let published = publisher
+                .publish_patiently(&blocks, |_| {})
+                .await
+                .expect("the wire heals");
+            assert_eq!(published.blocks, COUNTS.len() as u64);
+            assert_eq!(event_ids(&server, &chain), expected, "{chain}");
+            assert_eq!(publisher.position(), previous, "{chain}");
+            // Another writer in between is noticed by a row, too.
+            let foreign: String = server.run(&format!(
+                "XADD {} * data {{\"kind\":\"note\"}}",
+                keys::events(&chain)
+            ));
+            assert!(!foreign.is_empty());
+            let (next, more) = (position(6, 0), position(7, 0));
+            let row = [
+                block(&chain, next, previous, 900),
+                block(&chain, more, Some(next), 900),
+            ];
+            publisher
+                .publish_patiently(&row, |_| {})
+                .await
+                .expect("it is only a note");
+            assert_eq!(event_ids_of_blocks(&server, &chain), {
+                expected.extend(ids(&chain, 6, 0, 900));
+                expected.extend(ids(&chain, 7, 0, 900));
+                expected
+            });
+            if !proxy.has_broken() {
+                break;
+            }
+            pass += 1;
+        }
+        assert!(pass > 8, "{pass}");
+    }
+}
+
+/// The ids of all events that have one.
+fn event_ids_of_blocks(server: &RedisServer, chain: &ChainLabel) -> Vec<String> {
+    let texts = entries(server, chain)
+        .into_iter()
+        .map(|(_, mut fields)| fields.remove(0).1);
+    texts
+        .filter_map(|text| {
+            let event: serde_json::Value = serde_json::from_str(&text).ok()?;
+            Some(event["event_id"].as_str()?.to_owned())
+        })
+        .collect()
 }
 
 #[tokio::test]
