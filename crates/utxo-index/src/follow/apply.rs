@@ -67,8 +67,15 @@ impl Follower<'_> {
         nodes: &[NodeId],
         blocks: &[BlockData],
     ) -> Result<(), IndexError> {
-        self.add(nodes, blocks)?;
-        let outputs = OutputMap::of_blocks(blocks, &self.stores.txstore)?;
+        // What these blocks spend lies in older blocks or in themselves, so it can be read while their rows are written.
+        let outputs = std::thread::scope(|scope| {
+            let reading = scope.spawn(|| OutputMap::of_blocks(blocks, &self.stores.txstore));
+            let added = self.add(nodes, blocks);
+            let outputs = reading
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            added.and(outputs)
+        })?;
         let features = self.config.features();
         let mut batch = self.stores.history.batch();
         let mut rows_touched = TouchedScripts::default();

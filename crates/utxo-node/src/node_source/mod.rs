@@ -35,6 +35,8 @@ const FILES_WORTH: usize = 16;
 const SCAN_WORTH: usize = 500;
 /// Time between two looks at the node's tip where it has no long poll.
 const POLL: Duration = Duration::from_millis(500);
+/// How long after the start of a long poll the tip is looked at once more.
+const SECOND_LOOK: Duration = Duration::from_millis(20);
 /// [`Unit::place`] of what is fetched from the node; files number theirs from 1.
 const PLACE_NODE: u64 = 0;
 
@@ -415,8 +417,20 @@ impl ChainSource for NodeSource {
                     tokio::time::sleep(POLL.min(left)).await;
                     return Ok(false);
                 }
-                let notice = self.node.wait_for_new_block(left).await?;
-                Ok(notice.hash != *tip)
+                // Nor does it tell of a block that came after that answer and before the node has understood the long poll.
+                let told = async { Ok(self.node.wait_for_new_block(left).await?.hash != *tip) };
+                let missed = async {
+                    tokio::time::sleep(SECOND_LOOK).await;
+                    Ok(self.node.best_block_hash().await? != *tip)
+                };
+                tokio::pin!(told);
+                tokio::select! {
+                    told = &mut told => told,
+                    missed = missed => match missed {
+                        Ok(false) => told.await,
+                        moved => moved,
+                    },
+                }
             });
             match changed {
                 Ok(true) | Err(SourceError::Stopped) => return,
