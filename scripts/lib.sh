@@ -21,3 +21,13 @@ fail() {
 have() {
     command -v "$1" >/dev/null 2>&1
 }
+
+# Arguments for cargo, in TEST_BUILD, that build Cairn's own crates with little optimisation: they are compiled in half the time, and
+# tests wait for nodes and disks. Dependencies keep their level, so `make run` and `make test` share them.
+TEST_BUILD=()
+for manifest in crates/*/Cargo.toml bench/Cargo.toml; do
+    [ -f "$manifest" ] || continue
+    package="$(sed -n 's/^name = "\(.*\)"$/\1/p' "$manifest" | head -1)"
+    TEST_BUILD+=(--config "profile.release.package.$package.opt-level=1")
+done
+unset manifest package
