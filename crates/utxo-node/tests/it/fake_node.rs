@@ -48,6 +48,8 @@ pub(crate) struct State {
     pub(crate) password: Option<String>,
     pub(crate) rest: bool,
     pub(crate) long_poll: bool,
+    /// The chain from the first long poll on.
+    pub(crate) on_long_poll: Option<Vec<Block>>,
     /// Faults of the next requests, in order; then all is well.
     pub(crate) faults: VecDeque<Fault>,
     /// The fault of every call of one method.
@@ -96,6 +98,7 @@ impl FakeNode {
             password: None,
             rest: false,
             long_poll: false,
+            on_long_poll: None,
             faults: VecDeque::new(),
             always: None,
         };
@@ -235,6 +238,11 @@ async fn serve(
                 .filter(|(name, _)| *name == method)
                 .map(|(_, fault)| fault);
             let fault = always.or_else(|| state.faults.pop_front());
+            if method == "waitfornewblock"
+                && let Some(blocks) = state.on_long_poll.take()
+            {
+                state.set_blocks(&blocks);
+            }
             (fault, answer(&state, &request))
         };
         now.fetch_sub(1, Ordering::SeqCst);

@@ -410,6 +410,30 @@ fn headers_of_a_chain_that_moves() -> Result<()> {
 }
 
 #[test]
+fn a_block_that_the_long_poll_missed_is_noticed() -> Result<()> {
+    let blocks = chain(3);
+    let node = FakeNode::start(&blocks[..3])?;
+    let source = node.source()?;
+    node.set(|state| {
+        state.long_poll = true;
+        // The block comes when the node has the question, but before it has begun to wait.
+        state.on_long_poll = Some(blocks.clone());
+        state.always = Some(("waitfornewblock", Fault::Silence(Duration::from_secs(3600))));
+    });
+    let tip = blocks[2].block_hash();
+    let (told, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        source.wait(&tip, Duration::from_secs(3600));
+        // Nobody listens any more when the test has failed.
+        let _ = told.send(());
+    });
+    heard
+        .recv_timeout(Duration::from_secs(60))
+        .expect("an hour is not waited for");
+    Ok(())
+}
+
+#[test]
 fn the_work_queue_is_respected() -> Result<()> {
     let blocks = chain(200);
     let node = FakeNode::start(&blocks)?;
