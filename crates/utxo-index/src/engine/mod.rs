@@ -8,10 +8,12 @@ mod error;
 mod family;
 mod options;
 mod snapshot;
+mod sorted;
 mod store;
 
 pub(crate) use error::StoreError;
 pub(crate) use family::Family;
 pub(crate) use options::{Tuning, bulk_file_options};
 pub(crate) use snapshot::{Cursor, Pinned, Snapshot, after_prefix};
+pub(crate) use sorted::SortedRows;
 pub(crate) use store::{Durability, Store, Stores};

@@ -8,9 +8,9 @@ use super::block::{BlockData, write_history_rows, write_txstore_rows};
 use super::outputs::{OutputMap, Prevout};
 use super::touched::TouchedScripts;
 use super::{Followed, Follower, write_tip};
-use crate::engine::Durability;
+use crate::engine::{Durability, SortedRows, Stores};
 use crate::headers::{NodeId, NodeMarks};
-use crate::index::{IndexError, Phase, SyncState};
+use crate::index::{IndexConfig, IndexError, Phase, SyncState};
 use crate::view::block_ref;
 
 /// Serialized blocks that one group should hold, bytes. Rows take about four times as much while they are written.
@@ -67,36 +67,19 @@ impl Follower<'_> {
         nodes: &[NodeId],
         blocks: &[BlockData],
     ) -> Result<(), IndexError> {
-        // What these blocks spend lies in older blocks or in themselves, so it can be read while their rows are written.
-        let outputs = std::thread::scope(|scope| {
-            let reading = scope.spawn(|| OutputMap::of_blocks(blocks, &self.stores.txstore));
-            let added = self.add(nodes, blocks);
-            let outputs = reading
+        // What these blocks spend lies in older blocks or in themselves, so the second phase's rows can be made while those of
+        // the first are written. They are written after them.
+        let (rows, rows_touched) = std::thread::scope(|scope| {
+            let (stores, config) = (self.stores, self.config);
+            let second = scope.spawn(|| history_rows(stores, config, blocks));
+            let first = self.add(nodes, blocks);
+            let second = second
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            added.and(outputs)
+            first.and(second)
         })?;
-        let features = self.config.features();
         let mut batch = self.stores.history.batch();
-        let mut rows_touched = TouchedScripts::default();
-        for data in blocks {
-            let prevout =
-                |txid: &Txid, vin: u32, outpoint: &OutPoint| -> Result<Prevout<'_>, IndexError> {
-                    outputs
-                        .get(outpoint)?
-                        .ok_or_else(|| missing_output(data, txid, vin, outpoint))
-                };
-            write_history_rows(
-                data,
-                features,
-                self.config.network,
-                prevout,
-                &mut |family, key| {
-                    batch.put(family, key, &[]);
-                    rows_touched.push(family, key);
-                },
-            )?;
-        }
+        rows.put_into(&mut batch);
         self.stores.history.write(batch, Durability::Synced)?;
         if state.loaded {
             let tree = self.tree();
@@ -135,14 +118,16 @@ impl Follower<'_> {
     /// their rows are there already.
     fn add(&self, nodes: &[NodeId], blocks: &[BlockData]) -> Result<(), IndexError> {
         let features = self.config.features();
-        let mut batch = self.stores.txstore.batch();
+        let mut rows = SortedRows::default();
         for (id, data) in nodes.iter().zip(blocks) {
             if !self.tree().marks(*id).added {
                 write_txstore_rows(data, features, &mut |family, key, value| {
-                    batch.put(family, key, value)
+                    rows.put(family, key, value)
                 });
             }
         }
+        let mut batch = self.stores.txstore.batch();
+        rows.put_into(&mut batch);
         self.stores.txstore.write(batch, Durability::Synced)?;
         let mut tree = self.tree.write().unwrap_or_else(PoisonError::into_inner);
         for id in nodes {
@@ -157,6 +142,37 @@ impl Follower<'_> {
         }
         Ok(())
     }
+}
+
+/// Phase 2: the rows, and the scripts that they touch.
+fn history_rows(
+    stores: &Stores,
+    config: &IndexConfig,
+    blocks: &[BlockData],
+) -> Result<(SortedRows, TouchedScripts), IndexError> {
+    let outputs = OutputMap::of_blocks(blocks, &stores.txstore)?;
+    let features = config.features();
+    let mut rows = SortedRows::default();
+    let mut touched = TouchedScripts::default();
+    for data in blocks {
+        let prevout =
+            |txid: &Txid, vin: u32, outpoint: &OutPoint| -> Result<Prevout<'_>, IndexError> {
+                outputs
+                    .get(outpoint)?
+                    .ok_or_else(|| missing_output(data, txid, vin, outpoint))
+            };
+        write_history_rows(
+            data,
+            features,
+            config.network,
+            prevout,
+            &mut |family, key| {
+                rows.put(family, key, &[]);
+                touched.push(family, key);
+            },
+        )?;
+    }
+    Ok((rows, touched))
 }
 
 /// The error for an input whose previous output is not in `txstore`: damage, or blocks of another chain.

@@ -1,8 +1,7 @@
 //! Previous outputs: those of the blocks at hand from memory, all others by one sorted read.
 
-use std::collections::HashMap;
-
 use bitcoin::OutPoint;
+use hashbrown::HashMap;
 
 use super::block::BlockData;
 use crate::engine::{Family, Pinned, Snapshot, Store, StoreError};

@@ -1,8 +1,7 @@
 //! What a change of the chain does to the mempool.
 
-use std::collections::{HashMap, HashSet};
-
 use bitcoin::{OutPoint, Txid};
+use hashbrown::{HashMap, HashSet};
 
 use super::MempoolView;
 use super::changes::Journal;

@@ -1,10 +1,10 @@
 //! The feed of what changed between successive views.
 
-use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::Arc;
 
 use bitcoin::{OutPoint, Txid};
+use hashbrown::HashSet;
 use tokio::sync::broadcast;
 
 use super::MempoolEntry;
