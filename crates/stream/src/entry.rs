@@ -38,6 +38,17 @@ impl EntryId {
     }
 }
 
+impl EntryId {
+    /// The id before; that of nothing for nothing.
+    pub fn previous(self) -> Self {
+        match (self.seq.checked_sub(1), self.ms.checked_sub(1)) {
+            (Some(seq), _) => Self { ms: self.ms, seq },
+            (None, Some(ms)) => Self { ms, seq: u64::MAX },
+            (None, None) => Self::ZERO,
+        }
+    }
+}
+
 impl fmt::Display for EntryId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.ms, self.seq)
@@ -75,6 +86,10 @@ mod tests {
         assert!(id("9-0") < id("10-0"));
         assert_eq!(id("5-9").next(), id("5-10"));
         assert_eq!(id("5-18446744073709551615").next(), id("6-0"));
+        for text in ["5-10", "6-0", "0-1"] {
+            assert_eq!(id(text).previous().next(), id(text));
+        }
+        assert_eq!(EntryId::ZERO.previous(), EntryId::ZERO);
         assert_eq!(
             id("18446744073709551615-1").to_string(),
             "18446744073709551615-1"

@@ -12,6 +12,8 @@
 //! | `parser2:subs` | hash | field: subId, value: JSON |
 //! | `parser2:sub:{subId}:failures` | hash | field: event id, value: count |
 //! | `parser2:sub:{subId}:lock` | string | id of the active instance |
+//! | `parser2:sub:{subId}:epoch` | string | added: counts the active instances, the fencing value |
+//! | `parser2:sub:{subId}:replay` | stream | added: dead letters to be given to the subscription again |
 //! | `parser2:reparse:{jobId}` | hash | a reparse job |
 //! | `parser2:owner` | string | added: label of the one Antelope chain whose ABIs this database holds |
 
@@ -70,6 +72,16 @@ pub fn failures(sub_id: &str) -> String {
 /// The lock of a subscription's active instance: a string.
 pub fn lock(sub_id: &str) -> String {
     format!("parser2:sub:{sub_id}:lock")
+}
+
+/// The number of the newest active instance of a subscription: a string, counted up by each.
+pub fn epoch(sub_id: &str) -> String {
+    format!("parser2:sub:{sub_id}:epoch")
+}
+
+/// The dead letters that a subscription is to be given again: a stream, field `dead` the id of the dead letter.
+pub fn replay(sub_id: &str) -> String {
+    format!("parser2:sub:{sub_id}:replay")
 }
 
 /// A reparse job: a hash.

@@ -1,17 +1,18 @@
-//! The event stream: events and their ids, the names of all keys, and the side that writes.
+//! The event stream: events and their ids, the names of all keys, the side that writes, and subscriptions.
 //!
 //! * [`keys`]: every key of the contract, spelled here and nowhere else.
 //! * [`BlockEvents`]: the events of one block as the JSON texts that enter the stream; [`Event`] and its payloads.
 //! * [`EventHead`]: what Cairn reads of an entry again.
 //! * [`Publisher`]: appends blocks, each wholly or not at all, keeps the checkpoint, and knows after any crash where the
 //!   stream ends. [`EventLog`] appends events of ledgers that have no chain of blocks.
+//! * [`subscription`]: durable subscriptions, which events they want ([`Filters`]), their dead letters.
 //! * [`Trimmer`]: removes what is older than the window, and looks after subscriptions that lag.
 //!
 //! **One step, one key.** No key carries a hash tag, so on a Cluster no step spans two of them. All events of a block enter
 //! the stream by one script on the stream's key, which compares the stream's last id with the one the writer knows; the
 //! checkpoint follows. The stream is the truth: a checkpoint that lags is moved forward at the next start.
 //!
-//! What a block's events are is the parsers' matter; subscriptions are read elsewhere.
+//! What a block's events are is the parsers' matter.
 
 mod block;
 mod checkpoint;
@@ -27,6 +28,7 @@ mod parse;
 mod position;
 mod publisher;
 mod scan;
+pub mod subscription;
 mod trim;
 mod walk;
 

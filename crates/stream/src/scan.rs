@@ -65,7 +65,7 @@ pub async fn read_stream_state(
     Ok(Some((state, groups)))
 }
 
-/// Reads the event stream of one chain.
+/// Reads one stream of events.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader {
     redis: Redis,
@@ -77,9 +77,14 @@ pub(crate) type Entry = (EntryId, Option<Vec<u8>>);
 
 impl Reader {
     pub(crate) fn new(redis: &Redis, chain: &ChainLabel) -> Self {
+        Self::of(redis, keys::events(chain))
+    }
+
+    /// Reads any stream of events.
+    pub(crate) fn of(redis: &Redis, key: String) -> Self {
         Self {
             redis: redis.clone(),
-            key: keys::events(chain),
+            key,
         }
     }
 
@@ -112,28 +117,53 @@ impl Reader {
     }
 
     pub(crate) async fn groups(&self) -> Result<Vec<GroupState>, StreamError> {
-        let mut command = redis::cmd("XINFO");
-        command.arg("GROUPS").arg(&self.key);
-        let found: Vec<HashMap<String, Value>> = self.redis.query(&self.key, &command).await?;
+        let found = self.raw_groups().await?;
         let mut groups = Vec::with_capacity(found.len());
         for fields in found {
-            let name: String = self.field(&fields, "name")?;
-            let pending: u64 = self.field(&fields, "pending")?;
-            let oldest_pending = if pending > 0 {
-                self.oldest_pending(&name).await?
-            } else {
-                None
-            };
-            groups.push(GroupState {
-                last_delivered: self.id(&fields, "last-delivered-id")?,
-                lag: self.field(&fields, "lag")?,
-                read: self.field(&fields, "entries-read")?,
-                name,
-                pending,
-                oldest_pending,
-            });
+            groups.push(self.group_of(fields).await?);
         }
         Ok(groups)
+    }
+
+    /// The state of one group; `None` when there is no such stream or group.
+    pub(crate) async fn group(&self, name: &str) -> Result<Option<GroupState>, StreamError> {
+        let found = self.raw_groups().await?;
+        for fields in found {
+            if self.field::<String>(&fields, "name")? == name {
+                return self.group_of(fields).await.map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    async fn raw_groups(&self) -> Result<Vec<HashMap<String, Value>>, StreamError> {
+        let mut command = redis::cmd("XINFO");
+        command.arg("GROUPS").arg(&self.key);
+        match self.redis.query(&self.key, &command).await {
+            Ok(found) => Ok(found),
+            Err(RedisError::Failed { cause, .. }) if cause.contains("no such key") => {
+                Ok(Vec::new())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn group_of(&self, fields: HashMap<String, Value>) -> Result<GroupState, StreamError> {
+        let name: String = self.field(&fields, "name")?;
+        let pending: u64 = self.field(&fields, "pending")?;
+        let oldest_pending = if pending > 0 {
+            self.oldest_pending(&name).await?
+        } else {
+            None
+        };
+        Ok(GroupState {
+            last_delivered: self.id(&fields, "last-delivered-id")?,
+            lag: self.field(&fields, "lag")?,
+            read: self.field(&fields, "entries-read")?,
+            name,
+            pending,
+            oldest_pending,
+        })
     }
 
     async fn oldest_pending(&self, group: &str) -> Result<Option<EntryId>, StreamError> {
@@ -194,7 +224,11 @@ impl Reader {
     }
 
     /// Entries up to `to`, at most `count`, descending.
-    async fn range_back(&self, to: EntryId, count: usize) -> Result<Vec<Entry>, StreamError> {
+    pub(crate) async fn range_back(
+        &self,
+        to: EntryId,
+        count: usize,
+    ) -> Result<Vec<Entry>, StreamError> {
         let mut command = redis::cmd("XREVRANGE");
         command
             .arg(&self.key)

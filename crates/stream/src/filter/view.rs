@@ -94,20 +94,26 @@ fn flag(raw: Option<&RawValue>) -> Option<bool> {
 impl<'a> EventView<'a> {
     /// Reads an entry's `data`. The error says what is wrong with it.
     pub fn parse(data: &'a [u8]) -> Result<Self, String> {
-        let text_of_all = std::str::from_utf8(data).map_err(|_| "not UTF-8".to_owned())?;
+        match std::str::from_utf8(data) {
+            Ok(text) => Self::parse_text(text),
+            Err(_) => Err("not UTF-8".to_owned()),
+        }
+    }
+
+    /// The same of a text.
+    pub fn parse_text(all: &'a str) -> Result<Self, String> {
         // A list would be taken for the fields in their order.
-        if !data.trim_ascii_start().starts_with(b"{") {
+        if !all.trim_ascii_start().starts_with('{') {
             return Err("not a JSON object".to_owned());
         }
-        let wire: Wire<'a> =
-            serde_json::from_str(text_of_all).map_err(|error| error.to_string())?;
+        let wire: Wire<'a> = serde_json::from_str(all).map_err(|error| error.to_string())?;
         Ok(Self {
             kind: wire.kind,
             event_id: wire.event_id,
             block_num: wire
                 .block_num
                 .or(wire.forked_from_block.and_then(|num| num.checked_add(1))),
-            text: text_of_all,
+            text: all,
             data: wire.data,
             account: text(wire.account),
             name: text(wire.name),

@@ -7,6 +7,7 @@ mod failover;
 mod model;
 mod proxy;
 mod publish;
+mod subs;
 mod trim;
 
 use std::time::{Duration, Instant};
