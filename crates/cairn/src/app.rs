@@ -16,7 +16,7 @@ use crate::data_dir::DataDirLock;
 use crate::serve::{self, Serving};
 use crate::services::antelope::Recordings;
 use crate::services::chain::Chain;
-use crate::services::{Host, Running, antelope, electrum, redis, scanner, utxo};
+use crate::services::{Host, Running, antelope, electrum, redis, scanner, subscriptions, utxo};
 use crate::stop::Stop;
 
 /// How long tasks and threads get to finish after a request to stop.
@@ -69,6 +69,7 @@ impl App {
             let redis = redis::start(&mut host, config).await?;
             antelope::start(&mut host, config, redis.as_ref(), recordings)?;
             let scanner = scanner::start(&mut host, config, redis.as_ref())?;
+            subscriptions::start(&mut host, config, redis.as_ref())?;
             host.mount("", health_router(health.clone()));
             let bound = start_servers(&mut host, &serving, config, &chains).await?;
             anyhow::Ok((bound, chains, scanner))

@@ -113,6 +113,115 @@ pub(crate) enum Command {
         after_help = "Example:\n  cairn abi-prune --all-contracts --older-than 250000000 --dry-run"
     )]
     AbiPrune(AbiPruneArgs),
+    /// List the subscriptions of a stream with what they have not got yet
+    #[command(after_help = "Example:\n  cairn list-subscriptions --chain eos-mainnet --json")]
+    ListSubscriptions(ListSubscriptionsArgs),
+    /// Move a subscription to another place of its stream
+    ///
+    /// Refused while an instance is active, unless forced.
+    #[command(
+        after_help = "Example:\n  cairn reset-subscription --sub-id wallet --to-block 250000000 --dry-run"
+    )]
+    ResetSubscription(ResetSubscriptionArgs),
+    /// List events that subscriptions could not handle
+    #[command(after_help = "Example:\n  cairn list-dead-letters --sub-id wallet --limit 20")]
+    ListDeadLetters(ListDeadLettersArgs),
+    /// Give dead letters out again: to their subscription alone, or to all with --broadcast
+    #[command(after_help = "Example:\n  cairn replay-dead-letter --sub-id wallet --all --dry-run")]
+    ReplayDeadLetter(ReplayDeadLetterArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListSubscriptionsArgs {
+    /// The chain's id [default: the only one that has a stream]
+    #[arg(long, value_name = "ID", alias = "chain-id")]
+    pub(crate) chain: Option<String>,
+    /// Write JSON to stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResetSubscriptionArgs {
+    /// The subscription
+    #[arg(long, value_name = "ID")]
+    pub(crate) sub_id: String,
+    /// Where it goes on: a block's number, earliest, or latest (only what is published from now on; so does 0)
+    #[arg(
+        long,
+        value_name = "N|latest|earliest",
+        alias = "start-from",
+        allow_hyphen_values = true
+    )]
+    pub(crate) to_block: String,
+    /// The chain's id [default: the only one that has a stream]
+    #[arg(long, value_name = "ID", alias = "chain-id")]
+    pub(crate) chain: Option<String>,
+    /// On the stream of this reparse job instead of the live one
+    #[arg(long, value_name = "JOB")]
+    pub(crate) job: Option<String>,
+    /// Also acknowledge what was given out and not acknowledged, so that it does not come again
+    #[arg(long)]
+    pub(crate) clear_pending: bool,
+    /// Also while an instance is active
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Only say what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Write JSON to stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListDeadLettersArgs {
+    /// One subscription
+    #[arg(long, value_name = "ID", required_unless_present = "all")]
+    pub(crate) sub_id: Option<String>,
+    /// All subscriptions
+    #[arg(long, conflicts_with = "sub_id")]
+    pub(crate) all: bool,
+    /// Most that are listed
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    pub(crate) limit: usize,
+    /// Only those after this dead letter's id
+    #[arg(long, value_name = "ENTRY")]
+    pub(crate) from: Option<String>,
+    /// The chain's id [default: the only one that has a stream]
+    #[arg(long, value_name = "ID", alias = "chain-id")]
+    pub(crate) chain: Option<String>,
+    /// Write JSON to stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReplayDeadLetterArgs {
+    /// The subscription
+    #[arg(long, value_name = "ID")]
+    pub(crate) sub_id: String,
+    /// The dead letter of this event
+    #[arg(long, value_name = "EVENT", group = "which", required = true)]
+    pub(crate) event_id: Option<String>,
+    /// The dead letter with this id
+    #[arg(long, value_name = "ENTRY", alias = "dl-id", group = "which")]
+    pub(crate) entry_id: Option<String>,
+    /// All of the subscription, in their order
+    #[arg(long, group = "which")]
+    pub(crate) all: bool,
+    /// Back into the shared stream, to all subscriptions
+    #[arg(long)]
+    pub(crate) broadcast: bool,
+    /// The chain's id [default: the only one that has a stream]
+    #[arg(long, value_name = "ID", alias = "chain-id")]
+    pub(crate) chain: Option<String>,
+    /// Only say what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Write JSON to stdout
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -214,6 +323,10 @@ pub(crate) fn run() -> ExitCode {
         Command::DumpRows(args) => commands::dump_rows::run(&common, &args),
         Command::Verify(args) => commands::verify::run(&common, &args),
         Command::AbiPrune(args) => commands::abi_prune::run(&common, &args),
+        Command::ListSubscriptions(args) => commands::subscriptions::list(&common, &args),
+        Command::ResetSubscription(args) => commands::subscriptions::reset(&common, &args),
+        Command::ListDeadLetters(args) => commands::dead_letters::list(&common, &args),
+        Command::ReplayDeadLetter(args) => commands::dead_letters::replay(&common, &args),
         Command::ScannerBackfill(args) => commands::scanner_backfill::run(&common, &args),
     };
     result.unwrap_or_else(|failure| failure.report())

@@ -101,7 +101,7 @@ pub struct RedisConfig {
 }
 
 /// `[stream]`
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct StreamConfig {
     /// Age at which events are trimmed.
     pub window: Duration,
@@ -113,6 +113,8 @@ pub struct StreamConfig {
     pub max_len: Option<u64>,
     /// Newest blocks whose events age does not trim.
     pub min_blocks: u64,
+    /// Token of subscriptions over HTTP; `None`: they are off.
+    pub token: Option<SecretString>,
 }
 
 /// What is trimmed of a stream.

@@ -51,6 +51,7 @@ pub(crate) fn read_stream(reader: &mut Reader<'_>, raw: &RawConfig) -> StreamCon
         reader.problem(&at, "hold_max_hours", ProblemKind::InvalidValue, message);
     }
     let max_len = reader.integer(&at, "max_len");
+    let token = read_secret(reader, &at, "token", "token_file");
     StreamConfig {
         window,
         trim_interval,
@@ -61,6 +62,7 @@ pub(crate) fn read_stream(reader: &mut Reader<'_>, raw: &RawConfig) -> StreamCon
         },
         max_len: (max_len > 0).then_some(max_len),
         min_blocks: reader.integer(&at, "min_blocks"),
+        token,
     }
 }
 

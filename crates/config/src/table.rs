@@ -204,6 +204,22 @@ pub const KEYS: &[Key] = &[
         "The events of this many newest blocks are never trimmed by age, blocks: a chain that stands still keeps its stream.",
     ),
     key(
+        Section::Stream,
+        "token",
+        Kind::Secret,
+        EMPTY,
+        Example::Commented("\"${CAIRN_STREAM_TOKEN}\""),
+        "Bearer token of subscriptions over HTTP (/api/streams); without it they are off.",
+    ),
+    key(
+        Section::Stream,
+        "token_file",
+        Kind::Text,
+        EMPTY,
+        Example::Default,
+        "File that holds token; read at start, a line end after it is ignored.",
+    ),
+    key(
         Section::Scanner,
         "enabled",
         Kind::Bool,

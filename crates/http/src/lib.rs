@@ -20,6 +20,7 @@ mod observe;
 mod params;
 mod server;
 mod surface;
+mod token;
 
 pub use blocking::BlockingPool;
 pub use body::{DEFAULT_BODY_LIMIT, read_body};
@@ -34,3 +35,4 @@ pub use observe::{RequestObserver, RequestSeen, UNMATCHED_ENDPOINT};
 pub use params::{PathParams, QueryParams, parse_decimal};
 pub use server::{ServeLimits, serve};
 pub use surface::{PeerAddress, Surface, SurfaceOptions};
+pub use token::Token;

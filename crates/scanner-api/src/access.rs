@@ -3,12 +3,13 @@
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
+use cairn_http::Token;
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
 use crate::error::ApiError;
-use crate::state::{ApiOptions, App, Token};
+use crate::state::{ApiOptions, App};
 
 /// Addresses remembered before idle ones are forgotten.
 const KEYS_MAX: usize = 10_000;
@@ -74,12 +75,6 @@ impl Limits {
     }
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, token) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-}
-
 fn unauthorized() -> ApiError {
     ApiError::new(
         StatusCode::UNAUTHORIZED,
@@ -89,10 +84,7 @@ fn unauthorized() -> ApiError {
 }
 
 fn is_token(token: Option<&Token>, headers: &HeaderMap) -> bool {
-    match (token, bearer(headers)) {
-        (Some(token), Some(given)) => token.is(given),
-        _ => false,
-    }
+    token.is_some_and(|token| token.opens(headers))
 }
 
 /// Lets an application in that holds the token for telling, or the admin's.

@@ -25,6 +25,7 @@ mod state;
 mod track;
 mod txs;
 
+pub use cairn_http::Token;
 pub use live::LiveFeed;
 pub use openapi::{openapi, router};
-pub use state::{ApiOptions, ApiState, Token};
+pub use state::{ApiOptions, ApiState};

@@ -2,32 +2,11 @@
 
 use std::sync::Arc;
 
+use cairn_http::Token;
 use cairn_scanner::Scanner;
-use subtle::ConstantTimeEq;
 
 use crate::access::Limits;
 use crate::live::LiveFeed;
-
-/// A bearer token. Compared in a time that does not depend on where two differ; never printed.
-#[derive(Clone)]
-pub struct Token(Arc<[u8]>);
-
-impl Token {
-    /// Takes a token. `None` for an empty one: it would let everybody in.
-    pub fn new(text: &str) -> Option<Self> {
-        (!text.is_empty()).then(|| Self(text.as_bytes().into()))
-    }
-
-    pub(crate) fn is(&self, given: &str) -> bool {
-        self.0.ct_eq(given.as_bytes()).into()
-    }
-}
-
-impl std::fmt::Debug for Token {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token(…)")
-    }
-}
 
 /// How the API behaves.
 #[derive(Debug, Clone, PartialEq, Eq)]

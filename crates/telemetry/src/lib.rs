@@ -6,6 +6,7 @@
 //! * [`health`]: a registry of named parts, each with its state and reason.
 //! * [`electrum`]: what Electrum servers count.
 //! * [`scanner`]: what an application ledger counts.
+//! * [`subscription`]: what subscriptions that are served to clients count.
 //! * [`routes`]: both over HTTP.
 //! * [`progress`]: a bar on a terminal, a log line per interval elsewhere.
 //!
@@ -22,6 +23,7 @@ pub mod progress;
 pub mod reference;
 pub mod routes;
 pub mod scanner;
+pub mod subscription;
 
 pub use antelope::{ParserMetrics, RedisMetrics, StreamMetrics};
 pub use electrum::{ElectrumMetrics, ElectrumMetricsSet};
@@ -31,3 +33,4 @@ pub use metrics::{ChainMetrics, HttpMetrics, MetricsRegistry};
 pub use process::ProcessMetrics;
 pub use progress::{ProgressReporter, Sample, WorkUnit};
 pub use scanner::{ScannerFigures, ScannerMetrics};
+pub use subscription::{SubscriptionFigures, SubscriptionMetrics};

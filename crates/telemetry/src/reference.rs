@@ -7,6 +7,7 @@ use crate::electrum::ElectrumMetricsSet;
 use crate::metrics::{ChainMetrics, HttpMetrics, MetricsRegistry};
 use crate::process::ProcessMetrics;
 use crate::scanner::ScannerMetrics;
+use crate::subscription::SubscriptionMetrics;
 
 const HEAD: &str = "\
 # Metrics
@@ -28,6 +29,7 @@ pub fn manual() -> String {
     ParserMetrics::register(&registry);
     StreamMetrics::register(&registry);
     RedisMetrics::register(&registry);
+    SubscriptionMetrics::register(&registry);
     ScannerMetrics::register(&registry);
     ProcessMetrics::register(&registry, "");
     let mut out = HEAD.to_owned();

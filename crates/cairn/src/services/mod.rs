@@ -11,6 +11,7 @@ pub(crate) mod mempool;
 pub(crate) mod monitor;
 pub(crate) mod redis;
 pub(crate) mod scanner;
+pub(crate) mod subscriptions;
 pub(crate) mod utxo;
 pub(crate) mod worker;
 

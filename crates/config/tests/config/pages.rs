@@ -82,6 +82,7 @@ fn commented_keys_are_valid_too() {
         ("BITCOIN_RPC_PASSWORD", "x"),
         ("CAIRN_ADMIN_TOKEN", "y"),
         ("CAIRN_INGEST_TOKEN", "z"),
+        ("CAIRN_STREAM_TOKEN", "t"),
     ];
     load_with(&text, &environment, &[]).unwrap_or_else(|error| panic!("{error}"));
 }

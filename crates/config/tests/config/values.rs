@@ -329,6 +329,7 @@ policy = "hold"
 hold_max_hours = 3
 max_len = 7
 min_blocks = 8
+token = "${{PW}}"
 [scanner]
 enabled = true
 host_id = "game-1"
@@ -352,6 +353,8 @@ ingest_token_file = "{}"
         (config.stream.max_len, config.stream.min_blocks),
         (Some(7), 8)
     );
+    let token = config.stream.token.as_ref().expect("it is there");
+    assert_eq!(token.expose_secret(), "geheim");
     let scanner = config.scanner.as_ref().expect("enabled");
     assert_eq!(
         (scanner.host_id.as_str(), scanner.chain_id.as_str()),
