@@ -19,6 +19,13 @@ use tokio::task::JoinSet;
 const TOKEN: &str = "bench";
 /// Callers at once.
 const CALLERS: usize = 16;
+/// Operations prepared for each second of measuring, of batches and of single calls: more than can be told.
+const PREPARED: [usize; 2] = [30_000, 6_000];
+/// Span of what is told as it happens, and of what is told afterwards, milliseconds.
+const SPANS_MS: [(&str, u64); 2] = [
+    ("as it happens", 10 * 60_000),
+    ("of 30 days", 30 * 24 * 3_600_000),
+];
 /// Requests of each read measurement.
 const READS: usize = 2_000;
 /// Rows applied at once while the ledger is filled.
@@ -70,28 +77,32 @@ async fn start() -> Result<World> {
     })
 }
 
-fn mix() -> CallMix {
+fn mix(span_ms: u64) -> CallMix {
     CallMix {
         players: 10_000,
         spaces: 500,
-        span_ms: 30 * 24 * 3_600_000,
+        span_ms,
         repeated: 0,
         only_txs: true,
     }
 }
 
 async fn run(sizes: &[u64], time: Duration) -> Result<()> {
-    println!("| what | batch | callers | operations/s |");
-    println!("| --- | --- | --- | --- |");
+    println!(
+        "| what | batch | callers | operations/s | CPU of Redis, µs | of Cairn and callers, µs |"
+    );
+    println!("| --- | --- | --- | --- | --- | --- |");
     let world = start().await?;
     println!(
-        "| floor: SET of 600 bytes, pipelines of 100 | 100 | 1 | {:.0} |",
+        "| floor: SET of 600 bytes, pipelines of 100 | 100 | 1 | {} |",
         floor(&world, time).await?
     );
     world.server.run::<String>("FLUSHALL");
-    for batch in [1, 100] {
-        let rate = told(&world, batch, time).await?;
-        println!("| POST /api/ingest | {batch} | {CALLERS} | {rate:.0} |");
+    for (span, span_ms) in SPANS_MS {
+        for batch in [1, 100] {
+            let rate = told(&world, batch, span_ms, time).await?;
+            println!("| POST /api/ingest, {span} | {batch} | {CALLERS} | {rate} |");
+        }
     }
     println!();
     println!(
@@ -100,7 +111,7 @@ async fn run(sizes: &[u64], time: Duration) -> Result<()> {
     println!("| --- | --- | --- | --- | --- | --- |");
     world.server.run::<String>("FLUSHALL");
     let empty = used_memory(&world);
-    let mut generator = CallGenerator::new(1, world.now, mix());
+    let mut generator = CallGenerator::new(1, world.now, mix(SPANS_MS[1].1));
     let mut filled = 0;
     for &size in sizes {
         let begun = Instant::now();
@@ -134,12 +145,84 @@ fn used_memory(world: &World) -> u64 {
         .unwrap_or(0)
 }
 
-async fn floor(world: &World, time: Duration) -> Result<f64> {
+/// Operations a second, and the processor time that one took.
+struct Rate {
+    done: u64,
+    seconds: f64,
+    redis_seconds: f64,
+    own_seconds: f64,
+}
+
+impl std::fmt::Display for Rate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let each = |seconds: f64| seconds * 1e6 / self.done.max(1) as f64;
+        write!(
+            f,
+            "{:.0} | {:.0} | {:.0}",
+            self.done as f64 / self.seconds,
+            each(self.redis_seconds),
+            each(self.own_seconds)
+        )
+    }
+}
+
+/// What had been used when a measurement began.
+struct Meter {
+    begun: Instant,
+    redis: f64,
+    own: f64,
+}
+
+impl Meter {
+    fn start(world: &World) -> Result<Self> {
+        Ok(Self {
+            redis: redis_cpu(world)?,
+            own: own_cpu()?,
+            begun: Instant::now(),
+        })
+    }
+
+    fn stop(self, world: &World, done: u64) -> Result<Rate> {
+        Ok(Rate {
+            done,
+            seconds: self.begun.elapsed().as_secs_f64(),
+            redis_seconds: redis_cpu(world)? - self.redis,
+            own_seconds: own_cpu()? - self.own,
+        })
+    }
+}
+
+/// Processor time of Redis' main thread, seconds.
+fn redis_cpu(world: &World) -> Result<f64> {
+    let info: String = world.server.run("INFO cpu");
+    let mut seconds = 0.0;
+    for name in ["used_cpu_sys_main_thread:", "used_cpu_user_main_thread:"] {
+        let line = info.lines().find_map(|line| line.strip_prefix(name));
+        seconds += line
+            .context("Redis tells its processor time")?
+            .trim()
+            .parse::<f64>()?;
+    }
+    Ok(seconds)
+}
+
+/// Processor time of this process, seconds.
+fn own_cpu() -> Result<f64> {
+    const TICKS_A_SECOND: f64 = 100.0;
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    // The fields after the name, which stands in brackets.
+    let (_, rest) = stat.rsplit_once(')').context("a line of /proc")?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let ticks = |at: usize| -> Result<f64> { Ok(fields.get(at).context("a field")?.parse()?) };
+    Ok((ticks(11)? + ticks(12)?) / TICKS_A_SECOND)
+}
+
+async fn floor(world: &World, time: Duration) -> Result<Rate> {
     let mut redis = world.scanner.redis().clone();
     let row = "x".repeat(600);
-    let begun = Instant::now();
+    let meter = Meter::start(world)?;
     let mut done = 0u64;
-    while begun.elapsed() < time {
+    while meter.begun.elapsed() < time {
         let mut pipeline = redis::pipe();
         for index in 0..100 {
             pipeline
@@ -149,47 +232,57 @@ async fn floor(world: &World, time: Duration) -> Result<f64> {
         pipeline.query_async::<()>(&mut redis).await?;
         done += 100;
     }
-    Ok(done as f64 / begun.elapsed().as_secs_f64())
+    meter.stop(world, done)
 }
 
-/// Operations a second that callers get acknowledged.
-async fn told(world: &World, batch: usize, time: Duration) -> Result<f64> {
-    let generator = Arc::new(Mutex::new(CallGenerator::new(
-        batch as u64,
-        world.now,
-        mix(),
-    )));
-    let begun = Instant::now();
+/// Requests as they go over the wire: the path of the call, and the body.
+fn requests(world: &World, batch: usize, span_ms: u64, count: usize) -> Vec<(String, String)> {
+    let mut generator = CallGenerator::new(batch as u64, world.now, mix(span_ms));
+    let mut requests = Vec::with_capacity(count / batch);
+    for _ in 0..count / batch {
+        let ops: Vec<Value> = generator
+            .take(batch)
+            .into_iter()
+            .map(|call| {
+                let mut body = call.body;
+                let id = &mut body["record"]["id"];
+                *id = format!("{batch}-{span_ms}-{}", id.as_str().unwrap_or_default()).into();
+                json!({ "op": call.hook, "body": body })
+            })
+            .collect();
+        requests.push(match ops.as_slice() {
+            [one] => (
+                one["op"].as_str().unwrap_or_default().to_owned(),
+                one["body"].to_string(),
+            ),
+            many => ("batch".to_owned(), json!({ "ops": many }).to_string()),
+        });
+    }
+    requests
+}
+
+/// Operations that callers get acknowledged. The requests are prepared beforehand, so that the machine is Cairn's and Redis'.
+async fn told(world: &World, batch: usize, span_ms: u64, time: Duration) -> Result<Rate> {
+    let prepared = PREPARED[usize::from(batch == 1)];
+    let count = prepared * usize::try_from(time.as_secs().max(1))?;
+    let requests = Arc::new(Mutex::new(requests(world, batch, span_ms, count)));
+    let meter = Meter::start(world)?;
+    let begun = meter.begun;
     let mut callers = JoinSet::new();
-    for caller in 0..CALLERS {
-        let (http, url, generator) = (
-            world.http.clone(),
-            world.url.clone(),
-            Arc::clone(&generator),
-        );
+    for _ in 0..CALLERS {
+        let (http, url) = (world.http.clone(), world.url.clone());
+        let requests = Arc::clone(&requests);
         callers.spawn(async move {
             let mut done = 0u64;
             while begun.elapsed() < time {
-                let calls = generator.lock().await.take(batch);
-                let mut ops: Vec<Value> = calls
-                    .into_iter()
-                    .map(|call| json!({ "op": call.hook, "body": call.body }))
-                    .collect();
-                for op in &mut ops {
-                    let id = format!("{}-{batch}-{caller}", op["body"]["record"]["id"]);
-                    op["body"]["record"]["id"] = id.into();
-                }
-                let (path, body) = match ops.as_mut_slice() {
-                    [one] => (
-                        one["op"].as_str().unwrap_or_default().to_owned(),
-                        one["body"].take(),
-                    ),
-                    many => ("batch".to_owned(), json!({ "ops": many })),
+                let Some((path, body)) = requests.lock().await.pop() else {
+                    break;
                 };
                 let answer = http
                     .post(format!("{url}/api/ingest/{path}"))
                     .bearer_auth(TOKEN)
-                    .json(&body)
+                    .header("content-type", "application/json")
+                    .body(body)
                     .send()
                     .await?;
                 ensure!(answer.status().is_success(), "{}", answer.text().await?);
@@ -203,7 +296,7 @@ async fn told(world: &World, batch: usize, time: Duration) -> Result<f64> {
     while let Some(caller) = callers.join_next().await {
         done += caller??;
     }
-    Ok(done as f64 / begun.elapsed().as_secs_f64())
+    meter.stop(world, done)
 }
 
 /// Fills the ledger without HTTP.
@@ -227,15 +320,14 @@ async fn fill(world: &World, generator: &mut CallGenerator, count: u64) -> Resul
                 let read = scanner.read_request(hook, &call.body.to_string());
                 commands.push(read.map_err(|faults| anyhow::anyhow!("{faults:?}"))?);
             }
-            let failed =
-                scanner
-                    .apply(&commands)
-                    .await
-                    .into_iter()
-                    .find_map(|status| match status {
-                        Status::Failed(error) => Some(error),
-                        _ => None,
-                    });
+            let failed = scanner
+                .apply_owned(commands)
+                .await
+                .into_iter()
+                .find_map(|status| match status {
+                    Status::Failed(error) => Some(error),
+                    _ => None,
+                });
             failed.map_or(Ok(()), |error| Err(error.into()))
         });
     }

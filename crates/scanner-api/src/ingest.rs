@@ -414,7 +414,7 @@ async fn apply_all(app: &App, items: Vec<Read>, mode: Mode) -> Result<Vec<Outcom
                 Err(faults) => Some(faults),
             })
             .collect();
-        let mut told = app.scanner.apply(&commands).await.into_iter();
+        let mut told = app.scanner.apply_owned(commands).await.into_iter();
         for faults in faults {
             outcomes.push(match faults {
                 Some(faults) => Outcome::Invalid(faults),

@@ -193,6 +193,11 @@ pub fn is_dimension(event: &str, property: &str) -> bool {
     planned(event).is_some_and(|planned| planned.dimensions.contains(&property))
 }
 
+/// The properties of an event that breakdowns count.
+pub(crate) fn dimensions_of(event: &str) -> &'static [&'static str] {
+    planned(event).map_or(&[], |planned| planned.dimensions)
+}
+
 /// A value of a property.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Property {

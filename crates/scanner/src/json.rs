@@ -42,7 +42,7 @@ impl JsonObject {
     /// A text.
     pub fn text(mut self, name: &str, value: &str) -> Self {
         self.name(name);
-        self.0.push_str(&quote(value));
+        push_quoted(&mut self.0, value);
         self
     }
 
@@ -109,7 +109,20 @@ impl JsonObject {
 
 /// A text as a JSON string.
 pub fn quote(value: &str) -> String {
-    serde_json::Value::from(value).to_string()
+    let mut text = String::with_capacity(value.len() + 2);
+    push_quoted(&mut text, value);
+    text
+}
+
+fn push_quoted(text: &mut String, value: &str) {
+    let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
+    if value.bytes().all(is_plain) {
+        text.push('"');
+        text.push_str(value);
+        text.push('"');
+    } else {
+        text.push_str(&to_json(value));
+    }
 }
 
 /// A JSON array of finished values.
@@ -126,7 +139,7 @@ pub fn array<I: IntoIterator<Item = S>, S: AsRef<str>>(items: I) -> String {
 }
 
 /// The JSON form of a value whose writing cannot fail: maps with text keys, texts, whole numbers.
-pub(crate) fn to_json<T: Serialize>(value: &T) -> String {
+pub(crate) fn to_json<T: Serialize + ?Sized>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_else(|error| {
         tracing::error!(%error, "a value has no JSON form");
         "null".to_owned()
@@ -150,6 +163,12 @@ mod tests {
             .raw("list", &array(["1", "2"]))
             .end();
         let value: serde_json::Value = serde_json::from_str(&text).expect("valid JSON");
+        for text in ["", "plain ä", "\"", "\\", "\u{0}\u{1f}\u{7f}\u{2028}"] {
+            assert_eq!(
+                serde_json::from_str::<String>(&quote(text)).expect("a text"),
+                text
+            );
+        }
         assert_eq!(value["a"], "q\"\n\u{1F600}");
         assert_eq!(value["priceUsdMicros"], "25000");
         assert!(text.contains("\"priceUsd\":0.025,"), "{text}");

@@ -9,7 +9,7 @@
 //! | `apply` | the order of writes that makes the ledger exactly-once in effect |
 //! | `read` | questions, each in a constant number of round trips |
 //! | [`sample`] | a made-up town that trades, for a demonstration |
-//! | `backfill`, `rebuild` | what the application wrote before, and caches made again |
+//! | `backfill`, `rebuild`, `recount` | what the application wrote before, caches made again, counts completed |
 //!
 //! Two layers, never mixed: keys below `scanner:` are economic truth, keys below `analytics:` behaviour. The crate knows
 //! nothing of HTTP.
@@ -34,6 +34,7 @@ mod node;
 mod read;
 mod rebuild;
 mod record;
+mod recount;
 mod request;
 mod retention;
 pub mod sample;

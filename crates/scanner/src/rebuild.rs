@@ -26,7 +26,7 @@ const NAMES_MAX: usize = 1000;
 pub(crate) enum Scope {
     /// The hours of the window and the head.
     Window,
-    /// The whole history, nodes too.
+    /// The whole history, nodes and counts of events too.
     All,
 }
 
@@ -34,7 +34,7 @@ impl Scanner {
     /// The caches of the window, of the ledger and of events.
     pub async fn rebuild_caches(&self) -> Result<(), ScannerError> {
         self.rebuild_ledger(Scope::Window).await?;
-        self.rebuild_analytics().await
+        self.rebuild_analytics(Scope::Window).await
     }
 
     /// Caches of the ledger from its indexes.
@@ -288,7 +288,7 @@ impl Scanner {
 
     /// Caches of events from their lists, which hold every event by its own time: the stream holds them by arrival, and
     /// may have lost its beginning.
-    pub(crate) async fn rebuild_analytics(&self) -> Result<(), ScannerError> {
+    pub(crate) async fn rebuild_analytics(&self, scope: Scope) -> Result<(), ScannerError> {
         let (store, keys) = (self.store(), self.keys());
         let window = Window::at(self.clock().now());
         let names: Vec<String> = store
@@ -319,6 +319,9 @@ impl Scanner {
                     command.arg(total).arg(0);
                 })
                 .await?;
+        }
+        if scope == Scope::All {
+            self.recount_events(&names).await?;
         }
         let newest: Vec<(String, Vec<String>)> = store
             .one("XREVRANGE", keys.events(), |command| {

@@ -7,7 +7,7 @@ use cairn_redis::Redis;
 use cairn_redis::RedisError;
 use cairn_stream::{ChainLabel, EventLog};
 
-use crate::apply::Status;
+use crate::apply::{CallerGroups, Status};
 use crate::error::ScannerError;
 use crate::faults::Fault;
 use crate::ids::HostId;
@@ -80,6 +80,7 @@ struct Inner {
     rebuilding: AtomicBool,
     backfilling: AtomicBool,
     fallback: tokio::sync::Mutex<()>,
+    groups: CallerGroups,
 }
 
 /// What happened since the start, for metrics.
@@ -145,6 +146,7 @@ impl Scanner {
                 rebuilding: AtomicBool::new(false),
                 backfilling: AtomicBool::new(false),
                 fallback: tokio::sync::Mutex::new(()),
+                groups: CallerGroups::default(),
             }),
         }
     }
@@ -222,6 +224,11 @@ impl Scanner {
     /// Held by the one request that computes a head without the cache.
     pub(crate) fn fallback(&self) -> &tokio::sync::Mutex<()> {
         &self.inner.fallback
+    }
+
+    /// What callers have told and nobody has begun to apply.
+    pub(crate) fn groups(&self) -> &CallerGroups {
+        &self.inner.groups
     }
 
     pub(crate) fn reader(&self) -> Reader {

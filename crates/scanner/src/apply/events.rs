@@ -3,7 +3,7 @@
 //! counts one twice.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::error::ScannerError;
 use crate::event::{Event, OTHER};
@@ -12,7 +12,7 @@ use crate::store::scripts::Step;
 use crate::store::{Answers, Batch, Slot};
 use crate::time::Hour;
 
-use super::ledger::HOUR_TTL_MS;
+use super::rolls::{Change, Counted, HOUR_TTL_MS, Rolled, Rolls};
 use super::{Group, Groups, Layer, Run, Status};
 
 /// How long the body of an event is kept, seconds.
@@ -20,17 +20,19 @@ const BODY_TTL_SECONDS: i64 = 90 * 86_400;
 /// Entries of the stream, about.
 const STREAM_MAX: usize = 100_000;
 /// Values of a property that are counted each; the rest is counted together.
-const VALUES_MAX: usize = 1000;
+pub(crate) const VALUES_MAX: usize = 1000;
 
 /// The events of a run.
-#[derive(Default)]
 pub(super) struct EventWork<'a> {
     bodies: Vec<(usize, Cow<'a, Event>, Slot)>,
     listed: Vec<Listed<'a>>,
     names: Vec<Named>,
     trimmed: Option<Slot>,
-    hours: Vec<(Hour, Slot, Vec<usize>)>,
-    streamed: Vec<Slot>,
+    hours: Rolls<Hour>,
+    rolled: Vec<Rolled<Hour>>,
+    streamed: Option<Slot>,
+    /// The newest entry of the stream that this run made.
+    newest: Option<String>,
 }
 
 struct Listed<'a> {
@@ -38,6 +40,8 @@ struct Listed<'a> {
     event: Cow<'a, Event>,
     /// Its body is not written yet.
     derived: bool,
+    /// Nobody told it before, as far as bodies and rows say.
+    is_new: bool,
     /// This run put it into its list.
     added: bool,
 }
@@ -53,6 +57,19 @@ struct Named {
 }
 
 impl<'a> EventWork<'a> {
+    pub(super) fn new() -> Self {
+        Self {
+            bodies: Vec::new(),
+            listed: Vec::new(),
+            names: Vec::new(),
+            trimmed: None,
+            hours: Rolls::new(Layer::Analytics),
+            rolled: Vec::new(),
+            streamed: None,
+            newest: None,
+        }
+    }
+
     /// The body decides whether a message id is known: the first telling counts. Too old events are left out: whether they
     /// were counted may be forgotten.
     pub(super) fn write_body(
@@ -78,12 +95,16 @@ impl<'a> EventWork<'a> {
 
     pub(super) fn decide(&mut self, run: &mut Run<'_>, answers: &mut Answers) {
         for (op, event, slot) in std::mem::take(&mut self.bodies) {
+            let mut is_new = false;
             let event = match answers.take::<Option<String>>(slot) {
                 Err(error) => {
                     run.fail(op, Layer::Analytics, &error);
                     continue;
                 }
-                Ok(None) => event,
+                Ok(None) => {
+                    is_new = true;
+                    event
+                }
                 Ok(Some(stored)) => match Event::from_json(&stored) {
                     // The first telling counts, also in the lists it may not have reached.
                     Ok(first) if first.event == event.event => Cow::Owned(first),
@@ -106,6 +127,7 @@ impl<'a> EventWork<'a> {
                 op,
                 event,
                 derived: false,
+                is_new,
                 added: false,
             });
         }
@@ -118,6 +140,7 @@ impl<'a> EventWork<'a> {
                 op,
                 event: Cow::Owned(event),
                 derived: true,
+                is_new: matches!(run.status[op], Some(Status::Created)),
                 added: false,
             });
         }
@@ -128,38 +151,46 @@ impl<'a> EventWork<'a> {
             return;
         }
         let keys = run.scanner.keys();
-        let mut names: BTreeMap<&str, (Group, Vec<usize>)> = BTreeMap::new();
+        let mut names: BTreeMap<&str, NamedGroup> = BTreeMap::new();
         let mut users = Groups::new();
         for (index, listed) in self.listed.iter().enumerate() {
             let event = &listed.event;
             if listed.derived {
-                let group = Group {
-                    args: vec![event.to_json(keys.host())],
-                    ops: vec![listed.op],
-                };
                 let slot = batch.add("SET", keys.event_body(&event.message_id), |set| {
-                    set.arg(&group.args)
+                    set.arg(event.to_json(keys.host()))
                         .arg("NX")
                         .arg("EX")
                         .arg(BODY_TTL_SECONDS);
                 });
                 run.sent.push(super::Sent {
                     slot,
-                    ops: group.ops,
+                    ops: vec![listed.op],
                     layer: Layer::Analytics,
                 });
             }
             let score = event.at_ms.to_string();
-            let (group, members) = names.entry(&event.event).or_default();
-            group.args.extend([score.clone(), event.message_id.clone()]);
-            group.note(listed.op);
-            members.push(index);
+            let named = names.entry(&event.event).or_default();
+            named.ops.push(listed.op);
+            // What is told twice in one run is new once.
+            if named.known.insert(&event.message_id) {
+                named.ids.push(event.message_id.clone());
+                named
+                    .scored
+                    .extend([score.clone(), event.message_id.clone()]);
+                named.members.push(index);
+            }
             let user = users.entry(keys.by_user(&event.distinct_id)).or_default();
             user.args.extend([score, event.message_id.clone()]);
             user.note(listed.op);
         }
-        for (name, (group, members)) in names {
-            let ops = group.ops.clone();
+        for (name, named) in names {
+            let mut args = vec![named.ids.len().to_string()];
+            args.extend(named.ids);
+            args.extend(named.scored);
+            let group = Group {
+                args,
+                ops: named.ops.clone(),
+            };
             let slot = run.send_step(
                 batch,
                 Layer::Analytics,
@@ -170,9 +201,9 @@ impl<'a> EventWork<'a> {
             self.names.push(Named {
                 name: name.to_owned(),
                 slot,
-                members,
+                members: named.members,
                 size: 0,
-                ops,
+                ops: named.ops,
             });
         }
         for (key, group) in users {
@@ -185,30 +216,37 @@ impl<'a> EventWork<'a> {
     }
 
     pub(super) fn roll_up(&mut self, run: &mut Run<'_>, batch: &mut Batch) {
-        let mut hours: BTreeMap<Hour, Group> = BTreeMap::new();
+        let recent = run.now.ms().saturating_sub(HOUR_TTL_MS);
         for listed in &self.listed {
-            let group = hours
-                .entry(listed.event.at().hour())
-                .or_insert_with(|| Group {
-                    args: [HOUR_TTL_MS.to_string(), "1".to_owned(), "#n".to_owned()].to_vec(),
-                    ops: Vec::new(),
-                });
-            let marker = format!("m:{}", listed.event.message_id);
-            group
-                .args
-                .extend([marker, "1".to_owned(), "#n".to_owned(), "1".to_owned()]);
-            group.note(listed.op);
+            // Of hours that are over for so long nobody asks.
+            if listed.event.at_ms < recent {
+                continue;
+            }
+            let hour = listed.event.at().hour();
+            let counted = Counted {
+                op: listed.op,
+                marker: &format!("m:{}", listed.event.message_id),
+                is_new: listed.is_new,
+            };
+            self.hours.count(
+                run.scanner.keys().hour_of_events(hour),
+                &counted,
+                HOUR_TTL_MS,
+                &["#n"],
+                || hour,
+                vec![("#n".into(), Change::Add(1))],
+            );
         }
-        for (hour, group) in hours {
-            let ops = group.ops.clone();
-            let key = run.scanner.keys().hour_of_events(hour);
-            let slot = run.send_step(batch, Layer::Analytics, Step::RollUp, key, group);
-            self.hours.push((hour, slot, ops));
-        }
+        self.hours.send(run, batch, |_| Vec::new());
     }
 
     /// Which events were new: that decides what became of operations that are nothing but an event.
-    pub(super) fn read(&mut self, run: &mut Run<'_>, answers: &mut Answers) {
+    pub(super) async fn read(
+        &mut self,
+        run: &mut Run<'_>,
+        answers: &mut Answers,
+    ) -> Result<(), ScannerError> {
+        self.rolled = self.hours.read(run, answers).await?;
         for named in &mut self.names {
             let Ok(flags) = answers.take::<Vec<u64>>(named.slot) else {
                 continue;
@@ -218,45 +256,40 @@ impl<'a> EventWork<'a> {
             };
             named.size = *size;
             for (&index, &flag) in named.members.iter().zip(flags) {
-                let listed = &mut self.listed[index];
-                listed.added = flag == 1;
-                let op = listed.op;
-                if run.is_over(op) {
-                    continue;
-                }
-                match &run.commands[op] {
-                    Command::Event { .. } | Command::EvenRound { .. } => {
-                        run.status[op] = Some(if listed.added {
-                            Status::Created
-                        } else {
-                            Status::Duplicate
-                        });
-                    }
-                    Command::Seed { .. } if listed.added => run.status[op] = Some(Status::Created),
-                    _ => {}
-                }
+                self.listed[index].added = flag == 1;
             }
         }
+        for listed in &self.listed {
+            let op = listed.op;
+            if run.is_over(op) {
+                continue;
+            }
+            match &run.commands[op] {
+                Command::Event { .. } | Command::EvenRound { .. } => {
+                    run.status[op] = Some(if listed.added {
+                        Status::Created
+                    } else {
+                        Status::Duplicate
+                    });
+                }
+                Command::Seed { .. } if listed.added => run.status[op] = Some(Status::Created),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn project(&mut self, run: &mut Run<'_>, answers: &mut Answers, batch: &mut Batch) {
         let keys = run.scanner.keys();
-        for (hour, slot, ops) in std::mem::take(&mut self.hours) {
-            if let Ok(totals) = answers.take::<Vec<String>>(slot)
-                && let Some(total) = totals.get(1)
-            {
-                let group = Group {
-                    args: vec![total.clone(), HOUR_TTL_MS.to_string()],
-                    ops,
-                };
-                run.send_step(
-                    batch,
-                    Layer::Analytics,
-                    Step::Raise,
-                    keys.hour_events(hour),
-                    group,
-                );
-            }
+        for rolled in std::mem::take(&mut self.rolled) {
+            let mut args = rolled.totals;
+            args.push(HOUR_TTL_MS.to_string());
+            let group = Group {
+                args,
+                ops: rolled.ops,
+            };
+            let key = keys.hour_events(rolled.purpose);
+            run.send_step(batch, Layer::Analytics, Step::Raise, key, group);
         }
         let trimmed: Vec<Option<String>> = self
             .trimmed
@@ -302,33 +335,33 @@ impl<'a> EventWork<'a> {
     /// What only whoever added an event does.
     fn count_new(&mut self, run: &mut Run<'_>, batch: &mut Batch) {
         let keys = run.scanner.keys();
+        let mut stream = Group::default();
         let mut users: BTreeMap<(String, &str), (u64, Vec<usize>)> = BTreeMap::new();
-        let mut values: BTreeMap<String, BTreeMap<String, (u64, usize)>> = BTreeMap::new();
+        let mut values: BTreeMap<(&str, &str), Values<'_>> = BTreeMap::new();
         for listed in self.listed.iter().filter(|listed| listed.added) {
             let event = &listed.event;
-            let slot = batch.add("XADD", keys.events(), |add| {
-                add.arg("MAXLEN").arg("~").arg(STREAM_MAX).arg("*");
-                add.arg("messageId").arg(&event.message_id);
-                add.arg("event").arg(&event.event);
-                add.arg("distinctId").arg(&event.distinct_id);
-                add.arg("timestamp").arg(event.at().to_string());
-            });
-            self.streamed.push(slot);
-            run.sent.push(super::Sent {
-                slot,
-                ops: vec![listed.op],
-                layer: Layer::Analytics,
-            });
+            stream.args.extend([
+                event.message_id.clone(),
+                event.event.clone(),
+                event.distinct_id.clone(),
+                event.at().to_string(),
+            ]);
+            stream.note(listed.op);
             let user = users
                 .entry((keys.agg_user(&event.distinct_id), &event.event))
                 .or_default();
             user.0 += 1;
             user.1.push(listed.op);
             for (property, value) in event.dimensions() {
-                let key = keys.agg_prop(&event.event, property);
-                let count = values.entry(key).or_default();
-                count.entry(value.into_owned()).or_insert((0, listed.op)).0 += 1;
+                let count = values.entry((&event.event, property)).or_default();
+                count.entry(value).or_insert((0, listed.op)).0 += 1;
             }
+        }
+        if !stream.args.is_empty() {
+            stream.args.insert(0, STREAM_MAX.to_string());
+            let key = keys.events();
+            let slot = run.send_step(batch, Layer::Analytics, Step::AppendEvents, key, stream);
+            self.streamed = Some(slot);
         }
         for ((key, event), (count, ops)) in users {
             let group = Group {
@@ -337,41 +370,54 @@ impl<'a> EventWork<'a> {
             };
             run.send_group(batch, Layer::Analytics, "HINCRBY", key, group, &[]);
         }
-        for (key, counts) in values {
+        for ((event, property), counts) in values {
             let mut group = Group {
-                args: vec![VALUES_MAX.to_string(), OTHER.to_owned()],
+                args: vec![
+                    VALUES_MAX.to_string(),
+                    OTHER.to_owned(),
+                    counts.len().to_string(),
+                ],
                 ops: Vec::new(),
             };
-            for (value, (count, op)) in counts {
-                group.args.extend([value, count.to_string()]);
+            group.args.extend(counts.keys().map(ToString::to_string));
+            for (count, op) in counts.into_values() {
+                group.args.push(count.to_string());
                 group.note(op);
             }
+            let key = keys.agg_prop(event, property);
             run.send_step(batch, Layer::Analytics, Step::CountValues, key, group);
         }
     }
 
-    /// The overview names the newest entry of the stream.
-    pub(super) async fn settle(
-        &mut self,
-        run: &Run<'_>,
-        answers: &mut Answers,
-    ) -> Result<(), ScannerError> {
-        let newest = std::mem::take(&mut self.streamed)
-            .into_iter()
-            .filter_map(|slot| answers.take::<String>(slot).ok())
-            .next_back();
-        let Some(newest) = newest else {
-            return Ok(());
-        };
-        let mut batch = Batch::new();
-        batch.add("HSET", run.scanner.keys().overview(), |set| {
-            set.arg("lastStreamId").arg(&newest);
-            set.arg("updatedAt").arg(run.now.to_string());
-        });
-        // A missing overview is made again by whoever reads it.
-        if let Err(error) = run.scanner.store().send(batch).await {
-            tracing::debug!(%error, "the overview is not updated");
-        }
-        Ok(())
+    /// What the stream answered.
+    pub(super) fn settle(&mut self, answers: &mut Answers) {
+        let slot = self.streamed.take();
+        self.newest = slot
+            .and_then(|slot| answers.take::<String>(slot).ok())
+            .filter(|id| !id.is_empty());
     }
+
+    /// The overview names the newest entry of the stream. A missing one is made again by whoever reads it, so nobody looks at the
+    /// answer.
+    pub(super) fn overview(&self, run: &Run<'_>, batch: &mut Batch) {
+        if let Some(newest) = &self.newest {
+            batch.add("HSET", run.scanner.keys().overview(), |set| {
+                set.arg("lastStreamId").arg(newest);
+                set.arg("updatedAt").arg(run.now.to_string());
+            });
+        }
+    }
+}
+
+/// How often each value of a property was told, and by whom first.
+type Values<'e> = BTreeMap<Cow<'e, str>, (u64, usize)>;
+
+/// Arguments of the command for one name.
+#[derive(Default)]
+struct NamedGroup<'e> {
+    known: HashSet<&'e str>,
+    ids: Vec<String>,
+    scored: Vec<String>,
+    members: Vec<usize>,
+    ops: Vec<usize>,
 }

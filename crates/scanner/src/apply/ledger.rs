@@ -7,19 +7,14 @@ use crate::error::ScannerError;
 use crate::event::Event;
 use crate::feed::{BLOCK_EVENT, FeedEvent, TX_EVENT};
 use crate::ids::is_sentinel;
-use crate::money::decimal_of_micros;
 use crate::node::{Node, NodeKind};
-use crate::record::{AmenityKind, ItemKind, Operation, Record};
+use crate::record::{ItemKind, Operation, Record};
 use crate::request::{Command, Origin};
 use crate::store::scripts::Step;
 use crate::store::{Answers, Batch, Slot};
-use crate::time::{AtMs, HOUR_MS, Hour};
 use crate::tx::{Tx, row_json};
 
 use super::{Group, Groups, HeadNow, Layer, Placed, Run, Status, leaves_json};
-
-/// How long roll-ups of an hour stay after the last write, milliseconds: twice the window.
-pub(super) const HOUR_TTL_MS: i64 = 48 * HOUR_MS;
 
 /// The ledger's part of a run.
 #[derive(Default)]
@@ -27,11 +22,10 @@ pub(super) struct LedgerWork<'a> {
     rows: BTreeMap<usize, Row<'a>>,
     block: Option<BlockWork<'a>>,
     nodes: Vec<NodeWork<'a>>,
-    rolled: Vec<(Purpose, Slot)>,
 }
 
-struct Row<'a> {
-    record: &'a Record,
+pub(super) struct Row<'a> {
+    pub(super) record: &'a Record,
     origin: Origin,
     json: String,
     slot: Slot,
@@ -55,25 +49,6 @@ struct NodeWork<'a> {
     slot: Slot,
     changed: bool,
 }
-
-/// What a roll-up is of.
-enum Purpose {
-    Hour(Hour),
-    Node(String, Vec<String>),
-    Space(String),
-    Other,
-}
-
-/// A roll-up being gathered.
-struct RollUp {
-    purpose: Purpose,
-    ttl_ms: i64,
-    outs: Vec<String>,
-    items: Group,
-}
-
-/// Changes of one row in one roll-up.
-type Changes = Vec<(String, String)>;
 
 impl<'a> LedgerWork<'a> {
     pub(super) fn write_row(
@@ -214,42 +189,58 @@ impl<'a> LedgerWork<'a> {
     pub(super) fn index(&mut self, run: &mut Run<'_>, batch: &mut Batch) {
         let keys = run.scanner.keys();
         let mut groups = Groups::new();
-        let mut add = |key: String, score: String, member: &str, op: usize| {
-            let group = groups.entry(key).or_default();
-            group.args.push(score);
-            group.args.push(member.to_owned());
-            group.note(op);
-        };
+        let mut directories: BTreeMap<(String, &str), Vec<usize>> = BTreeMap::new();
+        let names = [
+            keys.txs(),
+            keys.by_token("APU"),
+            keys.by_token("USD"),
+            keys.nodes(),
+            keys.spaces(),
+            keys.games(),
+        ];
+        let [txs, apu, usd, nodes, spaces, games] = &names;
         for (&op, row) in &self.rows {
             if run.is_over(op) {
                 continue;
             }
             let record = row.record;
             let at = record.at_ms.to_string();
-            let item = format!("{}:{}", record.item_kind, record.item_id);
-            add(keys.txs(), at.clone(), &record.id, op);
-            add(
-                keys.by_player(&record.player_id),
-                at.clone(),
-                &record.id,
-                op,
-            );
-            add(keys.by_space(&record.space_id), at.clone(), &record.id, op);
-            add(keys.by_item(&item), at.clone(), &record.id, op);
+            let mut add = |key: &str| {
+                if !groups.contains_key(key) {
+                    groups.insert(key.to_owned(), Group::default());
+                }
+                if let Some(group) = groups.get_mut(key) {
+                    group.args.extend([at.clone(), record.id.clone()]);
+                    group.note(op);
+                }
+            };
+            add(txs);
+            add(&keys.by_player(&record.player_id));
+            add(&keys.by_space(&record.space_id));
+            add(&keys.by_item(&format!("{}:{}", record.item_kind, record.item_id)));
             if record.in_apu_list() {
-                add(keys.by_token("APU"), at.clone(), &record.id, op);
+                add(apu);
             }
             if record.in_usd_list() {
-                add(keys.by_token("USD"), at.clone(), &record.id, op);
+                add(usd);
             }
-            let zero = || "0".to_owned();
-            add(keys.nodes(), zero(), &record.player_id, op);
+            // A name is in its directory once, however many rows of the run have it.
+            let mut name = |key: &String, member: &'a str| {
+                let ops = directories.entry((key.clone(), member)).or_default();
+                ops.push(op);
+            };
+            name(nodes, &record.player_id);
             if !is_sentinel(&record.space_id) {
-                add(keys.spaces(), zero(), &record.space_id, op);
+                name(spaces, &record.space_id);
             }
             if record.item_kind == ItemKind::Game {
-                add(keys.games(), zero(), &record.item_id, op);
+                name(games, &record.item_id);
             }
+        }
+        for ((key, member), ops) in directories {
+            let group = groups.entry(key).or_default();
+            group.args.extend(["0".to_owned(), member.to_owned()]);
+            group.ops.extend(ops);
         }
         for (key, group) in groups {
             run.send_group(batch, Layer::Ledger, "ZADD", key, group, &["NX"]);
@@ -370,69 +361,13 @@ impl<'a> LedgerWork<'a> {
         }
     }
 
-    /// Totals, each row once.
-    pub(super) fn roll_up(&mut self, run: &mut Run<'_>, batch: &mut Batch) {
-        let mut rolls: BTreeMap<String, RollUp> = BTreeMap::new();
-        for (&op, row) in &self.rows {
-            if !run.is_over(op) {
-                roll_row(run, op, row, &mut rolls);
-            }
-        }
-        for (key, roll) in rolls {
-            let RollUp {
-                purpose,
-                ttl_ms,
-                outs,
-                items,
-            } = roll;
-            let mut args = vec![ttl_ms.to_string(), outs.len().to_string()];
-            args.extend(outs);
-            args.extend(items.args);
-            let group = Group {
-                args,
-                ops: items.ops,
-            };
-            let slot = run.send_step(batch, Layer::Ledger, Step::RollUp, key, group);
-            self.rolled.push((purpose, slot));
-        }
-    }
-
-    /// What others read: written only if greater.
-    pub(super) fn project(&mut self, run: &mut Run<'_>, answers: &mut Answers, batch: &mut Batch) {
-        let ops: Vec<usize> = self.rows.keys().copied().collect();
-        for (purpose, slot) in std::mem::take(&mut self.rolled) {
-            // An error has been noted already.
-            let Ok(totals) = answers.take::<Vec<String>>(slot) else {
-                continue;
-            };
-            let totals = totals.get(1..).unwrap_or_default();
-            match purpose {
-                Purpose::Hour(hour) => project_hour(run, &ops, hour, totals, batch),
-                Purpose::Node(node, spaces) => {
-                    project_node(run, &ops, &node, &spaces, totals, batch)
-                }
-                Purpose::Space(space) => project_space(run, &ops, &space, totals, batch),
-                Purpose::Other => {}
-            }
-        }
-        let newest = self
-            .rows
+    /// The rows that are not over, with their operations.
+    pub(super) fn rows(&self, run: &Run<'_>) -> Vec<(usize, &Row<'a>)> {
+        self.rows
             .iter()
             .filter(|(op, _)| !run.is_over(**op))
-            .map(|(_, row)| row.record.at_ms)
-            .max();
-        if let Some(newest) = newest {
-            let group = Group {
-                args: vec![
-                    "lastTxAtMs".to_owned(),
-                    newest.to_string(),
-                    run.now.to_string(),
-                ],
-                ops,
-            };
-            let key = run.scanner.keys().head();
-            run.send_step(batch, Layer::Ledger, Step::RaiseField, key, group);
-        }
+            .map(|(op, row)| (*op, row))
+            .collect()
     }
 
     /// What goes to the shared stream, and for which operations: what is new, and in a repeated run all, since it may not
@@ -546,280 +481,4 @@ fn root_of(json: &str) -> Option<String> {
     let block = Block::from_json(json).ok()?;
     let at = Height::new(block.epoch.unwrap_or(0), block.rev)?;
     Some(root_member(&block.root, at))
-}
-
-/// Fields that are projected from the totals of a node, in their order.
-pub(crate) const NODE_TOTALS: &[&str] = &[
-    "#n",
-    "#usdSpent",
-    "#usdCredited",
-    "#mint",
-    "#burn",
-    "#lastAt",
-];
-
-fn roll_row(run: &Run<'_>, op: usize, row: &Row<'_>, rolls: &mut BTreeMap<String, RollUp>) {
-    let keys = run.scanner.keys();
-    let record = row.record;
-    let marker = format!("t:{}", record.id);
-    let mut note = |key: String,
-                    purpose: &dyn Fn() -> Purpose,
-                    ttl_ms: i64,
-                    outs: &[&str],
-                    changes: Changes| {
-        let roll = rolls.entry(key).or_insert_with(|| RollUp {
-            purpose: purpose(),
-            ttl_ms,
-            outs: outs.iter().map(|&out| out.to_owned()).collect(),
-            items: Group::default(),
-        });
-        roll.items.args.push(marker.clone());
-        roll.items.args.push(changes.len().to_string());
-        for (field, change) in changes {
-            roll.items.args.push(field);
-            roll.items.args.push(change);
-        }
-        roll.items.note(op);
-        if let Purpose::Node(_, spaces) = &mut roll.purpose
-            && !spaces.contains(&record.space_id)
-        {
-            spaces.push(record.space_id.clone());
-            roll.outs.push(format!("s:{}", record.space_id));
-        }
-    };
-    let hour = record.at().hour();
-    note(
-        keys.hour(hour),
-        &|| Purpose::Hour(hour),
-        HOUR_TTL_MS,
-        &["#n", "#mint", "#burn"],
-        sums(&[
-            ("#n", 1),
-            ("#mint", record.mint()),
-            ("#burn", record.burn()),
-        ]),
-    );
-    note(
-        keys.agg_node(&record.player_id),
-        &|| Purpose::Node(record.player_id.clone(), Vec::new()),
-        0,
-        NODE_TOTALS,
-        node_changes(record),
-    );
-    note(
-        keys.agg_space(&record.space_id),
-        &|| Purpose::Space(record.space_id.clone()),
-        0,
-        &["#volume"],
-        space_changes(record),
-    );
-    let recent = record.at_ms >= run.now.ms().saturating_sub(HOUR_TTL_MS);
-    if record.amenity.is_gmv() && recent {
-        note(
-            keys.space_hour(hour, &record.space_id),
-            &|| Purpose::Other,
-            HOUR_TTL_MS,
-            &[],
-            gmv_changes(record),
-        );
-    }
-    if record.item_kind == ItemKind::Game {
-        let (mint, burn) = (record.mint(), record.burn());
-        note(
-            keys.agg_game(&record.item_id),
-            &|| Purpose::Other,
-            0,
-            &[],
-            sums(&[
-                ("#n", 1),
-                ("#net", record.delta.unwrap_or(0)),
-                ("#mint", mint),
-                ("#burn", burn),
-            ]),
-        );
-    }
-    if record.amenity == AmenityKind::TalkTime || record.item_kind == ItemKind::Talk {
-        note(
-            keys.agg_talk(),
-            &|| Purpose::Other,
-            0,
-            &[],
-            talk_changes(record),
-        );
-    }
-}
-
-/// Additions, without those of nothing.
-fn sums(changes: &[(&str, i64)]) -> Changes {
-    changes
-        .iter()
-        .filter(|(_, value)| *value != 0)
-        .map(|(field, value)| ((*field).to_owned(), value.to_string()))
-        .collect()
-}
-
-fn node_changes(record: &Record) -> Changes {
-    let kind = format!("k:{}", record.amenity);
-    let space = format!("s:{}", record.space_id);
-    let mut changes = sums(&[
-        ("#n", 1),
-        ("#usdSpent", record.usd_spent()),
-        ("#usdCredited", record.usd_credited()),
-        ("#usdAll", record.price_micros.unwrap_or(0)),
-        ("#mint", record.mint()),
-        ("#burn", record.burn()),
-        (&kind, 1),
-        (&space, 1),
-    ]);
-    changes.push(("#lastAt".to_owned(), format!(">{}", record.at_ms)));
-    changes
-}
-
-fn space_changes(record: &Record) -> Changes {
-    let mut changes = sums(&[("#n", 1), ("#volume", record.usd_spent())]);
-    if record.amenity.is_gmv() {
-        changes.extend(gmv_changes(record));
-    }
-    changes
-}
-
-fn gmv_changes(record: &Record) -> Changes {
-    let (count, usd) = (
-        format!("n:{}", record.amenity),
-        format!("u:{}", record.amenity),
-    );
-    sums(&[(&count, 1), (&usd, record.price_micros.unwrap_or(0))])
-}
-
-fn talk_changes(record: &Record) -> Changes {
-    let is_tick = record.amenity == AmenityKind::TalkTime;
-    let mut changes = sums(&[
-        ("#ticks", i64::from(is_tick)),
-        (
-            "#charged",
-            record.price_micros.filter(|_| is_tick).unwrap_or(0),
-        ),
-        ("#apu", record.mint()),
-        (
-            "#sessions",
-            i64::from(is_tick && record.session_ref.is_none()),
-        ),
-    ]);
-    if let Some(session) = record.session_ref.as_ref().filter(|_| is_tick) {
-        changes.push((format!("r:{session}"), "?#sessions".to_owned()));
-    }
-    changes
-}
-
-fn project_hour(
-    run: &mut Run<'_>,
-    ops: &[usize],
-    hour: Hour,
-    totals: &[String],
-    batch: &mut Batch,
-) {
-    let keys = run.scanner.keys();
-    let targets = [
-        keys.hour_txs(hour),
-        keys.hour_mint(hour),
-        keys.hour_burn(hour),
-    ];
-    for (key, total) in targets.into_iter().zip(totals) {
-        if total != "0" {
-            let group = Group {
-                args: vec![total.clone(), HOUR_TTL_MS.to_string()],
-                ops: ops.to_vec(),
-            };
-            run.send_step(batch, Layer::Ledger, Step::Raise, key, group);
-        }
-    }
-}
-
-fn project_node(
-    run: &mut Run<'_>,
-    ops: &[usize],
-    node: &str,
-    spaces: &[String],
-    totals: &[String],
-    batch: &mut Batch,
-) {
-    let keys = run.scanner.keys();
-    let args = node_cache(totals, run.now);
-    let group = Group {
-        args,
-        ops: ops.to_vec(),
-    };
-    run.send_step(
-        batch,
-        Layer::Ledger,
-        Step::RaiseHash,
-        keys.cache_node(node),
-        group,
-    );
-    let mut group = Group {
-        args: Vec::new(),
-        ops: ops.to_vec(),
-    };
-    for (space, count) in spaces
-        .iter()
-        .zip(totals.get(NODE_TOTALS.len()..).unwrap_or_default())
-    {
-        group.args.push(count.clone());
-        group.args.push(space.clone());
-    }
-    if !group.args.is_empty() {
-        run.send_group(
-            batch,
-            Layer::Ledger,
-            "ZADD",
-            keys.node_spaces(node),
-            group,
-            &["GT"],
-        );
-    }
-}
-
-/// The fields of the node's cache, with the count of transactions first: it is the version.
-pub(crate) fn node_cache(totals: &[String], now: AtMs) -> Vec<String> {
-    let total = |index: usize| totals.get(index).map_or("0", String::as_str);
-    let spent: i128 = total(1).parse().unwrap_or(0);
-    let last = AtMs::clamped(total(5).parse().unwrap_or(0));
-    [
-        ("txCount", total(0).to_owned()),
-        ("usdSpent", decimal_of_micros(spent)),
-        ("usdSpentMicros", total(1).to_owned()),
-        ("usdCreditedMicros", total(2).to_owned()),
-        ("apuMinted", total(3).to_owned()),
-        ("apuBurned", total(4).to_owned()),
-        ("lastTxAt", last.to_string()),
-        ("updatedAt", now.to_string()),
-    ]
-    .into_iter()
-    .flat_map(|(name, value)| [name.to_owned(), value])
-    .collect()
-}
-
-fn project_space(
-    run: &mut Run<'_>,
-    ops: &[usize],
-    space: &str,
-    totals: &[String],
-    batch: &mut Batch,
-) {
-    if is_sentinel(space) {
-        return;
-    }
-    let volume = totals.first().map_or("0", String::as_str);
-    // Negative, so that the order by score is that of the list: volume descending, then id.
-    let score = if volume == "0" {
-        "0".to_owned()
-    } else {
-        format!("-{volume}")
-    };
-    let group = Group {
-        args: vec![score, space.to_owned()],
-        ops: ops.to_vec(),
-    };
-    let key = run.scanner.keys().spaces_by_volume();
-    run.send_group(batch, Layer::Ledger, "ZADD", key, group, &["LT"]);
 }

@@ -11,16 +11,21 @@
 //! the error of those operations alone that took part in it.
 
 mod events;
+mod groups;
 mod ledger;
 mod pending;
+mod rolls;
+mod totals;
 mod wallets;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-pub(crate) use ledger::{NODE_TOTALS, node_cache};
+pub(crate) use events::VALUES_MAX;
+pub(crate) use groups::Groups as CallerGroups;
 pub use pending::HealReport;
 pub(crate) use pending::dead_letter_json;
+pub(crate) use totals::{NODE_TOTALS, node_cache};
 
 use crate::block::{Block, Height, Leaf, Stamp};
 use crate::error::ScannerError;
@@ -34,10 +39,11 @@ use crate::store::{Answers, Batch, Slot};
 use crate::time::AtMs;
 use events::EventWork;
 use ledger::LedgerWork;
+use totals::TotalsWork;
 use wallets::WalletWork;
 
 /// Operations applied together at most.
-pub(crate) const RUN_MAX: usize = 250;
+pub(crate) const RUN_MAX: usize = 500;
 
 /// What became of an operation.
 #[derive(Debug, Clone)]
@@ -124,32 +130,55 @@ struct HeadNow {
     stamp: Option<Stamp>,
 }
 
+/// What a run has come to.
+struct Done {
+    statuses: Vec<Status>,
+    /// What must be tried again, whatever its status.
+    unfinished: Vec<bool>,
+    /// What is still to be sent, and whose failure does not matter.
+    last: Batch,
+}
+
 impl Scanner {
-    /// Applies operations in their order, each its own unit. The error is one that concerns all of what was not yet done.
+    /// Applies operations in their order, each its own unit. What several callers tell at the same time shares the commands of
+    /// one run.
     pub async fn apply(&self, commands: &[Command]) -> Vec<Status> {
+        self.apply_owned(commands.to_vec()).await
+    }
+
+    /// As [`Scanner::apply`], for operations that are needed no longer.
+    pub async fn apply_owned(&self, commands: Vec<Command>) -> Vec<Status> {
         let mut outcomes = Vec::with_capacity(commands.len());
-        for run in runs(commands) {
-            let statuses = match self.apply_run(run).await {
-                Ok(statuses) => statuses,
-                Err(error) => vec![Status::Failed(error); run.len()],
-            };
-            self.count(run, &statuses);
-            outcomes.extend(statuses);
+        let lengths: Vec<usize> = runs(&commands).map(<[Command]>::len).collect();
+        let mut commands = commands.into_iter();
+        for length in lengths {
+            let run: Vec<Command> = commands.by_ref().take(length).collect();
+            outcomes.extend(self.apply_with_others(run).await);
         }
         outcomes
     }
 
-    async fn apply_run(&self, commands: &[Command]) -> Result<Vec<Status>, ScannerError> {
+    /// One run, from its entry among the pending operations to the removal of that. An error concerns all of what was not yet
+    /// done.
+    async fn apply_run(&self, commands: &[Command]) -> Vec<Status> {
+        let statuses = match self.apply_through(commands).await {
+            Ok(statuses) => statuses,
+            Err(error) => vec![Status::Failed(error); commands.len()],
+        };
+        self.count(commands, &statuses);
+        statuses
+    }
+
+    async fn apply_through(&self, commands: &[Command]) -> Result<Vec<Status>, ScannerError> {
         let id = pending::new_id();
-        let entry = pending::Entry::new(commands, self.clock().now());
+        let entry = pending::EntryOf::new(commands, self.clock().now());
         let mut batch = Batch::new();
         let written = entry.write(self, &id, &mut batch);
         let (head, mut answers) = self.head_now(batch).await?;
         answers.take::<redis::Value>(written)?;
-        let run = Run::new(self, commands, false);
-        let (statuses, unfinished) = run.through(&head).await?;
-        pending::settle(self, &id, entry, &unfinished, false).await?;
-        Ok(statuses)
+        let done = Run::new(self, commands, false).through(&head).await?;
+        pending::settle(self, &id, entry, &done.unfinished, done.last).await?;
+        Ok(done.statuses)
     }
 
     /// Sends a batch, and reads the newest revision with it.
@@ -165,6 +194,11 @@ impl Scanner {
         };
         Ok((head, answers))
     }
+}
+
+/// Whether operations share their run with nobody: a block's, since what follows it carries its stamp.
+fn is_alone(commands: &[Command]) -> bool {
+    matches!(commands, [Command::Block { .. }])
 }
 
 /// Splits operations: a block alone, since what follows it carries its stamp, and no more than [`RUN_MAX`] otherwise.
@@ -198,12 +232,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// All steps between the two of the pending hash. Gives the statuses, and what must be tried again.
-    async fn through(mut self, head: &HeadNow) -> Result<(Vec<Status>, Vec<bool>), ScannerError> {
+    /// All steps between the two of the pending hash.
+    async fn through(mut self, head: &HeadNow) -> Result<Done, ScannerError> {
         let commands = self.commands;
         let mut ledger = LedgerWork::default();
         let mut wallets = WalletWork::default();
-        let mut events = EventWork::default();
+        let mut events = EventWork::new();
+        let mut totals = TotalsWork::new();
 
         // What decides.
         let mut batch = Batch::new();
@@ -262,37 +297,49 @@ impl<'a> Run<'a> {
         ledger.index(&mut self, &mut batch);
         events.list(&mut self, &mut batch);
         batch.barrier();
-        ledger.roll_up(&mut self, &mut batch);
+        let rows = ledger.rows(&self);
+        totals.roll_up(&mut self, &rows, &mut batch);
         events.roll_up(&mut self, &mut batch);
         wallets.replace(&self, &mut batch);
         let mut answers = self.scanner.store().send(batch).await?;
         self.collect_errors(&mut answers);
         wallets.read(&mut self, &mut answers);
-        events.read(&mut self, &mut answers);
+        totals.read(&mut self, &mut answers).await?;
+        events.read(&mut self, &mut answers).await?;
 
-        // Projections.
+        // Projections, and what is new goes to the shared stream.
         let mut batch = Batch::new();
-        ledger.project(&mut self, &mut answers, &mut batch);
+        totals.project(&mut self, &mut batch);
         events.project(&mut self, &mut answers, &mut batch);
-        wallets.rank(&self, &mut batch);
-        let mut answers = self.scanner.store().send(batch).await?;
+        wallets.rank(&mut self, &mut batch);
+        let (published, ops) = ledger.published(&self);
+        let (sent, told) = tokio::join!(
+            self.scanner.store().send(batch),
+            feed::publish(self.scanner.log(), &published)
+        );
+        let mut answers = sent?;
         self.collect_errors(&mut answers);
         wallets.settle(&mut self, &mut answers).await?;
-        events.settle(&self, &mut answers).await?;
-        let (published, ops) = ledger.published(&self);
-        if let Err(error) = feed::publish(self.scanner.log(), &published).await {
+        events.settle(&mut answers);
+        if let Err(error) = told {
             // The rows are written: what is missing in the stream is brought there by a later attempt.
             for op in ops {
                 self.fail(op, Layer::Analytics, &error);
             }
         }
 
+        let mut last = Batch::new();
+        events.overview(&self, &mut last);
         let statuses = self
             .status
             .into_iter()
             .map(|status| status.unwrap_or(Status::Duplicate))
             .collect();
-        Ok((statuses, self.unfinished))
+        Ok(Done {
+            statuses,
+            unfinished: self.unfinished,
+            last,
+        })
     }
 
     /// Whether nothing more is done for an operation.

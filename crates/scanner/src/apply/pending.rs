@@ -23,8 +23,8 @@ const LEASE_MS: i64 = 60_000;
 /// Entries looked at in one step of a scan.
 const SCAN_COUNT: usize = 200;
 
-/// An entry of the hash.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// An entry of the hash, as it is read back.
+#[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Entry {
     /// When it was written, milliseconds since 1970.
     at_ms: i64,
@@ -33,17 +33,25 @@ pub(crate) struct Entry {
     commands: Vec<Command>,
 }
 
+/// An entry of the hash, as it is written.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct EntryOf<'a> {
+    at_ms: i64,
+    attempts: u32,
+    commands: Vec<&'a Command>,
+}
+
 /// A fresh id. They sort by time.
 pub(crate) fn new_id() -> String {
     Uuid::now_v7().to_string()
 }
 
-impl Entry {
-    pub(crate) fn new(commands: &[Command], now: AtMs) -> Self {
+impl<'a> EntryOf<'a> {
+    pub(crate) fn new(commands: &'a [Command], now: AtMs) -> Self {
         Self {
             at_ms: now.ms(),
             attempts: 0,
-            commands: commands.to_vec(),
+            commands: commands.iter().collect(),
         }
     }
 
@@ -54,22 +62,18 @@ impl Entry {
     }
 }
 
-/// Removes the entry, or leaves in it what must be tried again.
+/// Removes the entry, or leaves in it what must be tried again. What is in the batch already goes along.
 pub(super) async fn settle(
     scanner: &Scanner,
     id: &str,
-    mut entry: Entry,
+    mut entry: EntryOf<'_>,
     unfinished: &[bool],
-    healing: bool,
+    mut batch: Batch,
 ) -> Result<(), ScannerError> {
     let mut again = unfinished.iter();
     entry
         .commands
         .retain(|_| again.next().copied().unwrap_or(false));
-    if healing {
-        entry.attempts += 1;
-    }
-    let mut batch = Batch::new();
     if !entry.commands.is_empty() && entry.attempts < ATTEMPTS_MAX {
         let slot = entry.write(scanner, id, &mut batch);
         return scanner.store().send(batch).await?.take(slot);
@@ -116,7 +120,7 @@ impl Scanner {
     /// Writes operations down to be applied later: what `ack=queued` asks for. Gives the id of the entry.
     pub async fn queue(&self, commands: &[Command]) -> Result<String, ScannerError> {
         let id = new_id();
-        let entry = Entry::new(commands, self.clock().now());
+        let entry = EntryOf::new(commands, self.clock().now());
         let mut batch = Batch::new();
         let slot = entry.write(self, &id, &mut batch);
         self.store().send(batch).await?.take::<redis::Value>(slot)?;
@@ -210,11 +214,17 @@ impl Scanner {
         let mut unfinished = Vec::with_capacity(entry.commands.len());
         for commands in super::runs(&entry.commands) {
             let (head, _) = self.head_now(Batch::new()).await?;
-            let (statuses, again) = Run::new(self, commands, true).through(&head).await?;
-            self.count(commands, &statuses);
-            unfinished.extend(again);
+            let done = Run::new(self, commands, true).through(&head).await?;
+            self.count(commands, &done.statuses);
+            unfinished.extend(done.unfinished);
+            self.store().send(done.last).await?;
         }
-        settle(self, id, entry, &unfinished, true).await
+        let entry = EntryOf {
+            at_ms: entry.at_ms,
+            attempts: entry.attempts + 1,
+            commands: entry.commands.iter().collect(),
+        };
+        settle(self, id, entry, &unfinished, Batch::new()).await
     }
 }
 

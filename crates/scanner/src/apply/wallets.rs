@@ -9,7 +9,7 @@ use crate::store::{Answers, Batch, Slot};
 use crate::time::AtMs;
 use crate::wallet::Wallet;
 
-use super::{Layer, Run, Status};
+use super::{Group, Layer, Run, Status};
 
 /// How often a directory is brought up to a wallet that others keep changing.
 const RANK_ATTEMPTS: usize = 10;
@@ -24,11 +24,11 @@ pub(super) struct WalletWork<'a> {
     ranked: Vec<Ranked>,
 }
 
+/// A wallet that was ranked as it was stored.
 struct Ranked {
     player: String,
     json: String,
     ops: Vec<usize>,
-    slots: Vec<Slot>,
     read: Slot,
 }
 
@@ -82,7 +82,7 @@ impl<'a> WalletWork<'a> {
     }
 
     /// Brings the directories up to what is stored.
-    pub(super) fn rank(&mut self, run: &Run<'_>, batch: &mut Batch) {
+    pub(super) fn rank(&mut self, run: &mut Run<'_>, batch: &mut Batch) {
         let changed = std::mem::take(&mut self.stored)
             .into_iter()
             .map(|(player, (json, ops))| (player, json, ops));
@@ -104,6 +104,7 @@ impl<'a> WalletWork<'a> {
             let mut batch = Batch::new();
             let mut again = rank_all(run, changed.into_iter(), &mut batch);
             let mut answers = run.scanner.store().send(batch).await?;
+            run.collect_errors(&mut answers);
             changed = settle_all(run, &mut again, &mut answers);
         }
         Ok(())
@@ -112,39 +113,47 @@ impl<'a> WalletWork<'a> {
 
 /// Ranks wallets as they are stored, then reads them back.
 fn rank_all(
-    run: &Run<'_>,
+    run: &mut Run<'_>,
     changed: impl Iterator<Item = (String, String, Vec<usize>)>,
     batch: &mut Batch,
 ) -> Vec<Ranked> {
     let keys = run.scanner.keys();
     let mut added = Vec::new();
+    let [mut by_apu, mut by_usd, mut nodes] = [const { Vec::new() }; 3];
+    let mut all = Vec::new();
     for (player, json, ops) in changed {
         // What is stored may be another program's: a wallet that cannot be read has no rank.
         let Ok(wallet) = Wallet::from_json(&json) else {
             continue;
         };
-        let slots = vec![
-            batch.add("ZADD", keys.wallets(), |command| {
-                command.arg(wallet.power_ups).arg(&player);
-            }),
-            batch.add("ZADD", keys.wallets_by_usd(), |command| {
-                command.arg(wallet.balance_micros).arg(&player);
-            }),
-            batch.add("ZADD", keys.nodes(), |command| {
-                command.arg("NX").arg(0).arg(&player);
-            }),
-        ];
-        added.push((player, json, ops, slots));
+        by_apu.extend([wallet.power_ups.to_string(), player.clone()]);
+        by_usd.extend([wallet.balance_micros.to_string(), player.clone()]);
+        nodes.extend(["0".to_owned(), player.clone()]);
+        all.extend_from_slice(&ops);
+        added.push((player, json, ops));
+    }
+    if added.is_empty() {
+        return Vec::new();
+    }
+    for (key, args, before) in [
+        (keys.wallets(), by_apu, &[][..]),
+        (keys.wallets_by_usd(), by_usd, &[]),
+        (keys.nodes(), nodes, &["NX"]),
+    ] {
+        let group = Group {
+            args,
+            ops: all.clone(),
+        };
+        run.send_group(batch, Layer::Ledger, "ZADD", key, group, before);
     }
     batch.barrier();
     added
         .into_iter()
-        .map(|(player, json, ops, slots)| Ranked {
+        .map(|(player, json, ops)| Ranked {
             read: batch.add("GET", keys.wallet(&player), |_| {}),
             player,
             json,
             ops,
-            slots,
         })
         .collect()
 }
@@ -157,16 +166,14 @@ fn settle_all(
 ) -> Vec<(String, String, Vec<usize>)> {
     let mut changed = Vec::new();
     for one in std::mem::take(ranked) {
-        let error = one.slots.iter().find_map(|&slot| answers.error(slot));
-        let now = answers.take::<Option<String>>(one.read);
-        match (error, now) {
-            (Some(error), _) | (None, Err(error)) => {
+        match answers.take::<Option<String>>(one.read) {
+            Err(error) => {
                 for op in one.ops {
                     run.fail(op, Layer::Ledger, &error);
                 }
             }
-            (None, Ok(Some(json))) if json != one.json => changed.push((one.player, json, one.ops)),
-            (None, Ok(_)) => {}
+            Ok(Some(json)) if json != one.json => changed.push((one.player, json, one.ops)),
+            Ok(_) => {}
         }
     }
     changed

@@ -202,7 +202,7 @@ impl Run<'_> {
         if kind == BackfillKind::Full {
             self.scanner.rebuild_ledger(Scope::All).await?;
             self.checkpoint(true).await?;
-            self.scanner.rebuild_analytics().await?;
+            self.scanner.rebuild_analytics(Scope::All).await?;
         }
         self.checkpoint(true).await
     }

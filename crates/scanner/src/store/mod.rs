@@ -129,8 +129,8 @@ impl Store {
             keys,
             barriers,
         } = batch;
-        let mut values = Vec::with_capacity(commands.len());
-        if self.redis.is_cluster() {
+        let values = if self.redis.is_cluster() {
+            let mut values = Vec::with_capacity(commands.len());
             let mut from = 0;
             for to in barriers.into_iter().chain([commands.len()]) {
                 for part in commands[from..to].chunks(CLUSTER_PARALLEL) {
@@ -138,10 +138,41 @@ impl Store {
                 }
                 from = to;
             }
-        } else if !commands.is_empty() {
-            values = self.pipeline(&commands).await?;
-        }
-        self.repeat_unknown_scripts(&commands, &mut values).await?;
+            let unknown = unknown_scripts(&values);
+            if !unknown.is_empty() {
+                self.load_scripts().await?;
+            }
+            for index in unknown {
+                let mut again = self.scatter(&commands[index..=index]).await?;
+                if let Some(value) = again.pop() {
+                    values[index] = value;
+                }
+            }
+            values
+        } else if commands.is_empty() {
+            Vec::new()
+        } else {
+            let mut pipeline = Pipeline::with_capacity(commands.len());
+            for command in commands {
+                pipeline.add_command(command);
+            }
+            let mut values = self.pipeline(&pipeline).await?;
+            let unknown = unknown_scripts(&values);
+            if !unknown.is_empty() {
+                self.load_scripts().await?;
+                let mut again = Pipeline::with_capacity(unknown.len());
+                let mut refused = unknown.iter().copied().peekable();
+                for (index, command) in pipeline.cmd_iter().enumerate() {
+                    if refused.next_if_eq(&index).is_some() {
+                        again.add_command(command.clone());
+                    }
+                }
+                for (index, value) in unknown.into_iter().zip(self.pipeline(&again).await?) {
+                    values[index] = value;
+                }
+            }
+            values
+        };
         Ok(Answers {
             values,
             keys,
@@ -149,14 +180,10 @@ impl Store {
         })
     }
 
-    async fn pipeline(&self, commands: &[Cmd]) -> Result<Vec<Value>, ScannerError> {
-        let mut pipeline = Pipeline::with_capacity(commands.len());
-        for command in commands {
-            pipeline.add_command(command.clone());
-        }
+    async fn pipeline(&self, pipeline: &Pipeline) -> Result<Vec<Value>, ScannerError> {
         let mut redis = self.redis.clone();
         redis
-            .req_packed_commands(&pipeline, 0, commands.len())
+            .req_packed_commands(pipeline, 0, pipeline.len())
             .await
             .map_err(|error| {
                 self.redis
@@ -186,38 +213,6 @@ impl Store {
             });
         }
         Ok(values)
-    }
-
-    /// A server that was restarted, or a replica that took over, does not know the scripts. Only what it refused is
-    /// sent again.
-    async fn repeat_unknown_scripts(
-        &self,
-        commands: &[Cmd],
-        values: &mut [Value],
-    ) -> Result<(), ScannerError> {
-        let unknown: Vec<usize> = values
-            .iter()
-            .enumerate()
-            .filter(|(_, value)| {
-                matches!(value, Value::ServerError(error) if error.code() == "NOSCRIPT")
-            })
-            .map(|(index, _)| index)
-            .collect();
-        if unknown.is_empty() {
-            return Ok(());
-        }
-        self.load_scripts().await?;
-        for index in unknown {
-            let mut again = if self.redis.is_cluster() {
-                self.scatter(&commands[index..=index]).await?
-            } else {
-                self.pipeline(&commands[index..=index]).await?
-            };
-            if let Some(value) = again.pop() {
-                values[index] = value;
-            }
-        }
-        Ok(())
     }
 
     /// Sends one command and reads its answer.
@@ -294,6 +289,19 @@ impl Store {
             .map(|value| value.and_then(|bytes| String::from_utf8(bytes).ok()))
             .collect())
     }
+}
+
+/// The scripts that a server refused because it does not know them: it was restarted, or a replica took over. Only these are
+/// sent again.
+fn unknown_scripts(values: &[Value]) -> Vec<usize> {
+    values
+        .iter()
+        .enumerate()
+        .filter(
+            |(_, value)| matches!(value, Value::ServerError(error) if error.code() == "NOSCRIPT"),
+        )
+        .map(|(index, _)| index)
+        .collect()
 }
 
 impl Answers {

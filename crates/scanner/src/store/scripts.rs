@@ -4,6 +4,8 @@
 /// A script, loaded once and called by its hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
+    /// Adds to totals once for a set of markers that are all new or all known.
+    CountOnce,
     /// Adds to totals once per marker.
     RollUp,
     /// Writes a number only if it is greater.
@@ -24,6 +26,10 @@ pub(crate) enum Step {
     RaiseLeaves,
     /// Counts values of a property, a bounded number of them.
     CountValues,
+    /// Appends events to their stream.
+    AppendEvents,
+    /// Replaces a field of a hash if it still is what it was.
+    ReplaceField,
     /// A page of a sorted set after a place, in either direction.
     Page,
     /// A page of a sorted set, oldest first, with the whole last score.
@@ -35,7 +41,8 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 17] = [
+        Self::CountOnce,
         Self::RollUp,
         Self::Raise,
         Self::RaiseHash,
@@ -46,6 +53,8 @@ impl Step {
         Self::InsertBlock,
         Self::RaiseLeaves,
         Self::CountValues,
+        Self::AppendEvents,
+        Self::ReplaceField,
         Self::Page,
         Self::Tail,
         Self::Release,
@@ -55,6 +64,7 @@ impl Step {
     /// The text.
     pub(crate) fn code(self) -> &'static str {
         match self {
+            Self::CountOnce => COUNT_ONCE,
             Self::RollUp => ROLL_UP,
             Self::Raise => RAISE,
             Self::RaiseHash => RAISE_HASH,
@@ -65,6 +75,8 @@ impl Step {
             Self::InsertBlock => INSERT_BLOCK,
             Self::RaiseLeaves => RAISE_LEAVES,
             Self::CountValues => COUNT_VALUES,
+            Self::AppendEvents => APPEND_EVENTS,
+            Self::ReplaceField => REPLACE_FIELD,
             Self::Page => PAGE,
             Self::Tail => TAIL,
             Self::Release => RELEASE,
@@ -72,6 +84,65 @@ impl Step {
         }
     }
 }
+
+/// ARGV: time to live in ms (0: none), then five numbers: of markers, of fields that are counted when they are new, of
+/// totals, of maxima, of further fields to answer. Then these fields in this order; then what is added to each total, and
+/// the number for each maximum. The last total grows by the number of fields that were new as well.
+///
+/// All markers known: nothing is written. None known: everything is, in one command. Some known, or a number that is too
+/// long to be added here exactly, or none: answers `one` without writing, and [`Step::RollUp`] tells the items apart. Else
+/// answers the totals, maxima and further fields.
+const COUNT_ONCE: &str = r"
+local key = KEYS[1]
+local markers, firsts, totals = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local maxima, others = tonumber(ARGV[5]), tonumber(ARGV[6])
+local before = markers + firsts
+local fields = before + totals + maxima + others
+local have = redis.call('HMGET', key, unpack(ARGV, 7, 6 + fields))
+local known = 0
+for i = 1, markers do
+  if have[i] then known = known + 1 end
+end
+if known == 0 then
+  local out, n = {}, 0
+  for i = 1, markers do
+    out[n + 1], out[n + 2] = ARGV[6 + i], ''
+    n = n + 2
+  end
+  local new = 0
+  for i = markers + 1, before do
+    if not have[i] then
+      new = new + 1
+      out[n + 1], out[n + 2] = ARGV[6 + i], ''
+      n = n + 2
+    end
+  end
+  for i = before + 1, before + totals do
+    local old, add = have[i] or '0', ARGV[6 + fields + i - before]
+    if #old > 15 or #add > 15 or not string.find(old, '^%-?%d+$') then return { 'one' } end
+    -- Redis writes numbers of this size digit by digit.
+    have[i] = tonumber(old) + tonumber(add)
+    if i == before + totals then have[i] = have[i] + new end
+    out[n + 1], out[n + 2] = ARGV[6 + i], have[i]
+    n = n + 2
+  end
+  for i = before + totals + 1, before + totals + maxima do
+    local old, add = have[i], ARGV[6 + fields + i - before]
+    if not old or #add > #old or (#add == #old and add > old) then
+      have[i] = add
+      out[n + 1], out[n + 2] = ARGV[6 + i], add
+      n = n + 2
+    end
+  end
+  redis.call('HSET', key, unpack(out))
+elseif known < markers then
+  return { 'one' }
+end
+if ARGV[1] ~= '0' then redis.call('PEXPIRE', key, ARGV[1]) end
+local answer = { 'all' }
+for i = before + 1, fields do answer[i - before + 1] = have[i] or '0' end
+return answer
+";
 
 /// ARGV: time to live in ms (0: none), number of fields to answer, those fields, then for each item its marker, the
 /// number of changes, and field and change for each: a number is added, `>n` raises, `?f` adds 1 to f if the field is
@@ -166,31 +237,36 @@ end
 return 0
 ";
 
-/// ARGV: score and member of each. Answers the size, then 1 for each that was new and 0 for the others.
+/// ARGV: number of members, the members (each once), then score and member of each. Answers the size, then 1 for each that
+/// was new and 0 for the others.
 const ADD_MEMBERS: &str = r"
-local out = { 0 }
-for i = 1, #ARGV, 2 do
-  out[#out + 1] = redis.call('ZADD', KEYS[1], 'NX', ARGV[i], ARGV[i + 1])
-end
-out[1] = redis.call('ZCARD', KEYS[1])
+local key, members = KEYS[1], tonumber(ARGV[1])
+local known = redis.call('ZMSCORE', key, unpack(ARGV, 2, 1 + members))
+redis.call('ZADD', key, 'NX', unpack(ARGV, 2 + members))
+local out = { redis.call('ZCARD', key) }
+for i = 1, members do out[i + 1] = known[i] and 0 or 1 end
 return out
 ";
 
 /// ARGV: updatedAt, JSON. Answers what became of it, and what is stored now.
-const REPLACE_WALLET: &str = r"
+const REPLACE_WALLET: &str = r#"
 local old = redis.call('GET', KEYS[1])
 if old then
   if old == ARGV[2] then return { 'same', old } end
-  local ok, wallet = pcall(cjson.decode, old)
-  if not ok or type(wallet) ~= 'table' then
-    return redis.error_reply('CORRUPT the wallet is not a JSON object')
+  -- Ours end with the instant; another program's are read.
+  local at = string.match(old, '^{.*,"updatedAt":"([%d%-:.TZ]+)"}$')
+  if not at then
+    local ok, wallet = pcall(cjson.decode, old)
+    if not ok or type(wallet) ~= 'table' then
+      return redis.error_reply('CORRUPT the wallet is not a JSON object')
+    end
+    at = wallet['updatedAt']
   end
-  local at = wallet['updatedAt']
   if type(at) == 'string' and #at == #ARGV[1] and at > ARGV[1] then return { 'stale', old } end
 end
 redis.call('SET', KEYS[1], ARGV[2])
 return { 'new', ARGV[2] }
-";
+"#;
 
 /// ARGV: score, JSON, number of blocks kept. Answers `have` and the block there, or `new` and the blocks that had to go.
 const INSERT_BLOCK: &str = r"
@@ -221,14 +297,44 @@ redis.call('SET', KEYS[1], ARGV[2])
 return 1
 "#;
 
-/// ARGV: most fields, name of the rest, then value and count of each.
+/// ARGV: most fields, name of the rest, number of values, the values (each once), then the count of each.
 const COUNT_VALUES: &str = r"
-local key, most = KEYS[1], tonumber(ARGV[1])
-for i = 3, #ARGV, 2 do
-  local value = ARGV[i]
-  if redis.call('HEXISTS', key, value) == 0 and redis.call('HLEN', key) >= most - 1 then value = ARGV[2] end
-  redis.call('HINCRBY', key, value, ARGV[i + 1])
+local key, most, values = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[3])
+local have = redis.call('HMGET', key, unpack(ARGV, 4, 3 + values))
+local room = most - 1 - redis.call('HLEN', key)
+local out, n, rest = {}, 0, 0
+for i = 1, values do
+  local old, add = have[i], ARGV[3 + values + i]
+  if not old and ARGV[3 + i] ~= ARGV[2] and room <= 0 then
+    rest = rest + tonumber(add)
+  elseif old and #old > 15 then
+    redis.call('HINCRBY', key, ARGV[3 + i], add)
+  else
+    if not old then room = room - 1 end
+    out[n + 1], out[n + 2] = ARGV[3 + i], (tonumber(old or '0') or 0) + tonumber(add)
+    n = n + 2
+  end
 end
+if n > 0 then redis.call('HSET', key, unpack(out)) end
+if rest > 0 then redis.call('HINCRBY', key, ARGV[2], rest) end
+return 1
+";
+
+/// ARGV: entries kept, about; then of each event: message id, name, whose, when. Answers the id of the last entry.
+const APPEND_EVENTS: &str = r"
+local key, last = KEYS[1], ''
+for i = 2, #ARGV, 4 do
+  last = redis.call('XADD', key, '*', 'messageId', ARGV[i], 'event', ARGV[i + 1], 'distinctId', ARGV[i + 2],
+    'timestamp', ARGV[i + 3])
+end
+redis.call('XTRIM', key, 'MAXLEN', '~', ARGV[1])
+return last
+";
+
+/// ARGV: field, what it was (empty: nothing), what it becomes.
+const REPLACE_FIELD: &str = r"
+if (redis.call('HGET', KEYS[1], ARGV[1]) or '') ~= ARGV[2] then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 return 1
 ";
 

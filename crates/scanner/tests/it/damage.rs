@@ -1,9 +1,11 @@
 //! Values of other programs under the ledger's keys: errors that name the key, and nothing else suffers.
 
-use cairn_scanner::{Status, TxFilter};
-use cairn_testkit::{CallGenerator, CallMix};
+use std::collections::BTreeMap;
 
-use crate::support::{NOW, World, all_txs, tell, tell_all};
+use cairn_scanner::{BackfillKind, Status, TxFilter};
+use cairn_testkit::{Call, CallGenerator, CallMix, LedgerModel, RedisServer};
+
+use crate::support::{NOW, World, all_txs, compare, tell, tell_all};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_bad_row_hides_no_other() {
@@ -135,5 +137,159 @@ async fn a_list_of_blocks_is_converted_once() {
             .server
             .run::<i64>("LLEN agent-play:default:scanner:blocks:list-backup"),
         5
+    );
+}
+
+/// A command whose arguments have spaces.
+fn ask<T: redis::FromRedisValue>(server: &RedisServer, words: &[&str]) -> T {
+    let mut command = redis::cmd(words[0]);
+    command.arg(&words[1..]);
+    command
+        .query(&mut server.connection())
+        .unwrap_or_else(|error| panic!("{words:?}: {error}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn counts_that_lack_events_are_completed_by_a_rebuild() {
+    let world = World::start().await;
+    let (server, scanner) = (&world.server, &world.scanner);
+    let calls = CallGenerator::new(23, NOW, CallMix::default()).take(300);
+    for batch in calls.chunks(50) {
+        tell_all(scanner, batch).await;
+    }
+    let mut keys: Vec<String> = server.run("KEYS agent-play:default:analytics:agg:user:*");
+    let users = keys.len();
+    keys.extend(server.run::<Vec<String>>("KEYS agent-play:default:analytics:agg:prop:*"));
+    assert!(users > 5 && keys.len() > users + 5, "{keys:?}");
+    let counts = || {
+        let read = |key: &String| ask::<BTreeMap<String, u64>>(server, &["HGETALL", key]);
+        keys.iter().map(read).collect::<Vec<_>>()
+    };
+    let whole = counts();
+    // What a teller leaves behind that was interrupted before it counted: one less here and there, and keys that never were.
+    for (index, (key, fields)) in keys.iter().zip(&whole).enumerate() {
+        if index % 3 == 0 {
+            ask::<i64>(server, &["DEL", key]);
+        } else if let Some(field) = fields.keys().next() {
+            ask::<i64>(server, &["HINCRBY", key, field, "-1"]);
+        }
+    }
+    let damaged = counts();
+    assert_ne!(damaged, whole);
+
+    // While an operation is under way nothing is taken over: it may be the one that still has to count.
+    let pending = "agent-play:default:scanner:pending";
+    ask::<i64>(server, &["HSET", pending, "of-another-instance", "{}"]);
+    let run = || scanner.run_backfill(BackfillKind::Full);
+    assert!(run().await.expect("a run"));
+    assert_eq!(counts(), damaged);
+
+    ask::<i64>(server, &["DEL", pending]);
+    assert!(run().await.expect("a run"));
+    assert_eq!(counts(), whole);
+    // What is right stays.
+    assert!(run().await.expect("a run"));
+    assert_eq!(counts(), whole);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_counted_in_part_are_told_apart() {
+    let world = World::start().await;
+    let (server, scanner) = (&world.server, &world.scanner);
+    let mix = CallMix {
+        only_txs: true,
+        repeated: 0,
+        players: 2,
+        spaces: 2,
+        ..CallMix::default()
+    };
+    let calls = CallGenerator::new(24, NOW, mix).take(60);
+    let (first, later) = calls.split_at(30);
+    let mut model = LedgerModel::new();
+    for call in &calls {
+        model.apply(call);
+    }
+    tell_all(scanner, first).await;
+
+    // Rows that are written now and have been counted already, among others that have not.
+    for call in &first[..5] {
+        let id = call.body["record"]["id"].as_str().expect("an id");
+        server.run::<i64>(&format!("DEL agent-play:default:scanner:tx:{id}"));
+    }
+    let again: Vec<_> = first[..5].iter().chain(later).cloned().collect();
+    for status in tell_all(scanner, &again).await {
+        assert!(matches!(status, Status::Created), "{status:?}");
+    }
+    compare(scanner, &model, "new rows that were counted in part").await;
+
+    // Rows that are known, and of which only some are counted.
+    for key in server.run::<Vec<String>>("KEYS agent-play:default:scanner:agg:*") {
+        server.run::<i64>(&format!("DEL {key}"));
+    }
+    tell_all(scanner, &calls[10..25]).await;
+    for status in tell_all(scanner, &calls).await {
+        assert!(matches!(status, Status::Duplicate), "{status:?}");
+    }
+    compare(scanner, &model, "known rows that were counted in part").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_total_that_would_overflow_fails_its_own_rows_alone() {
+    let world = World::start().await;
+    let (server, scanner) = (&world.server, &world.scanner);
+    let row = |id: &str, player: &str, price: &str| Call {
+        hook: "appendPurchaseRecord",
+        body: serde_json::json!({ "record": {
+            "id": id, "playerId": player, "spaceId": "space-1", "amenityKind": "shop", "priceUsd": price,
+            "itemRef": {"kind": "shop", "id": "item-3"}, "at": "2026-03-10T14:00:00Z",
+        } }),
+    };
+    let total = |player: &str| format!("agent-play:default:scanner:agg:node:{player}");
+    // Beyond what numbers of a script hold exactly, and just below the end.
+    server.run::<i64>(&format!("HSET {} #usdAll 9007199254740993", total("exact")));
+    server.run::<i64>(&format!(
+        "HSET {} #usdAll 9223372036854775000",
+        total("full")
+    ));
+    let calls: Vec<Call> = (0..3)
+        .flat_map(|index| {
+            ["exact", "full", "other"].map(|player| {
+                let price = if player == "full" {
+                    "0.0005"
+                } else {
+                    "0.000001"
+                };
+                row(&format!("{player}-{index}"), player, price)
+            })
+        })
+        .collect();
+    for (call, status) in calls.iter().zip(tell_all(scanner, &calls).await) {
+        let is_full = call.body["record"]["playerId"] == "full";
+        match status {
+            Status::Failed(error) if is_full => {
+                assert_eq!(error.cause(), "overflow", "{error}");
+                assert!(error.to_string().contains(&total("full")), "{error}");
+            }
+            Status::Created if !is_full => {}
+            other => panic!("{call:?}: {other:?}"),
+        }
+    }
+    let field = |player: &str, field: &str| {
+        server.run::<Option<i64>>(&format!("HGET {} {field}", total(player)))
+    };
+    assert_eq!(field("exact", "#usdAll"), Some(9_007_199_254_740_996));
+    assert_eq!(field("other", "#usdAll"), Some(3));
+    // A row is counted in all totals of its account or in none.
+    let markers = server
+        .run::<Vec<String>>(&format!("HKEYS {}", total("full")))
+        .into_iter()
+        .filter(|field| field.starts_with("t:"))
+        .count();
+    assert_eq!(field("full", "#n"), i64::try_from(markers).ok());
+    assert_eq!(
+        field("full", "#usdAll"),
+        i64::try_from(markers * 500)
+            .ok()
+            .map(|added| 9_223_372_036_854_775_000 + added)
     );
 }
