@@ -142,11 +142,18 @@ fn esplora_state(chain: &Chain, stop: &Stop) -> EsploraState {
         .node
         .clone()
         .map(|node| Arc::new(node) as Arc<dyn NodeCalls>);
+    let esplora = chain.config.esplora;
     EsploraState {
         index: Arc::clone(&chain.index),
         network: chain.config.network,
         node,
-        options: EsploraOptions::default(),
+        options: EsploraOptions {
+            mempool_line: esplora.mempool_line,
+            fragment_bytes: esplora.cache_bytes,
+            internal: esplora.internal,
+            mining: esplora.mining,
+            ..EsploraOptions::default()
+        },
         stop: stop.token().clone(),
     }
 }

@@ -32,8 +32,9 @@ mod values;
 pub use load::{ConfigFile, Environment, Loaded, Setting, Sources, load};
 pub use model::{
     AbiFallback, AddressRange, AntelopeConfig, CertificateFiles, ChainConfig, Config,
-    ElectrumConfig, ElectrumHost, HttpConfig, JsonProfile, Listen, LogFormat, RedisConfig, RpcAuth,
-    RpcConfig, ScannerConfig, StreamConfig, TelemetryConfig, TrimPolicy, UtxoConfig,
+    ElectrumConfig, ElectrumHost, EsploraConfig, HttpConfig, JsonProfile, Listen, LogFormat,
+    RedisConfig, RpcAuth, RpcConfig, ScannerConfig, StreamConfig, TelemetryConfig, TrimPolicy,
+    UtxoConfig,
 };
 pub use network::{network_name, parse_network};
 pub use problem::{ConfigError, Place, Problem, ProblemKind};

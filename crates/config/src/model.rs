@@ -331,6 +331,8 @@ pub struct UtxoConfig {
     pub blocks_dir: Option<PathBuf>,
     /// The listener with Esplora at its root.
     pub esplora_listen: Option<Listen>,
+    /// What the Esplora API of this chain keeps and serves.
+    pub esplora: EsploraConfig,
     /// The node's ZMQ publisher, `tcp://HOST:PORT`.
     pub zmq_url: Option<String>,
     /// The Electrum server.
@@ -349,6 +351,19 @@ pub struct UtxoConfig {
     pub memory_bytes: u64,
     /// Worker threads of the first load; 0 = one per core.
     pub threads: usize,
+}
+
+/// The Esplora API of a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EsploraConfig {
+    /// Memory for transactions in the form in which they are served, bytes.
+    pub cache_bytes: u64,
+    /// Write transactions as the mempool.space line of servers does.
+    pub mempool_line: bool,
+    /// Serve `/internal/…`.
+    pub internal: bool,
+    /// Serve `/block-template`.
+    pub mining: bool,
 }
 
 /// How to reach a node.

@@ -7,7 +7,7 @@ use bitcoin::hex::FromHex;
 use secrecy::SecretString;
 
 use super::electrum;
-use crate::model::{Listen, RpcAuth, RpcConfig, UtxoConfig};
+use crate::model::{EsploraConfig, Listen, RpcAuth, RpcConfig, UtxoConfig};
 use crate::network::{self, NETWORKS};
 use crate::problem::ProblemKind;
 use crate::reader::{At, Reader};
@@ -50,6 +50,12 @@ pub(super) fn read(reader: &mut Reader<'_>, at: &At<'_>, id: String) -> UtxoConf
     let signet_challenge = read_challenge(reader, at, network);
     let magic = read_magic(reader, at);
     let esplora_listen = read_listen(reader, at, "esplora_listen");
+    let esplora = EsploraConfig {
+        cache_bytes: reader.integer(at, "esplora_cache_mb").saturating_mul(MB),
+        mempool_line: reader.bool(at, "esplora_mempool_line"),
+        internal: reader.bool(at, "esplora_internal"),
+        mining: reader.bool(at, "esplora_mining"),
+    };
     let zmq_url = read_zmq(reader, at);
     let electrum = electrum::read(reader, at);
     let light_mode = reader.bool(at, "light_mode");
@@ -76,6 +82,7 @@ pub(super) fn read(reader: &mut Reader<'_>, at: &At<'_>, id: String) -> UtxoConf
         node_dir: set_path(node_dir),
         blocks_dir: set_path(blocks_dir),
         esplora_listen,
+        esplora,
         zmq_url,
         electrum,
         light_mode,

@@ -50,6 +50,8 @@ fn a_chain_of_files_has_the_documented_defaults() {
         (10_000, 100_000, 0)
     );
     assert_eq!(chain.memory_bytes, 1_024_000_000);
+    assert_eq!(chain.esplora.cache_bytes, 128_000_000);
+    assert!(!chain.esplora.mempool_line && !chain.esplora.internal && !chain.esplora.mining);
     assert_eq!(config.chain_dir("a"), Path::new("cairn-data/chains/a"));
 }
 
@@ -72,6 +74,10 @@ blocks_dir = "/b"
 signet_challenge = "51"
 magic = "0A03cf40"
 esplora_listen = "0.0.0.0:4000"
+esplora_cache_mb = 7
+esplora_mempool_line = true
+esplora_internal = true
+esplora_mining = true
 zmq_url = "tcp://[::1]:28332"
 electrum_listen = ["0.0.0.0:50001", "unix:/run/e.sock"]
 electrum_tls_listen = ["0.0.0.0:50002"]
@@ -130,6 +136,8 @@ threads = 3
     assert_eq!(chain.signet_challenge, Some(vec![0x51]));
     assert_eq!(chain.magic, Some([0x0a, 0x03, 0xcf, 0x40]));
     assert_eq!(chain.esplora_listen, Some(tcp("0.0.0.0", 4000)));
+    assert_eq!(chain.esplora.cache_bytes, 7_000_000);
+    assert!(chain.esplora.mempool_line && chain.esplora.internal && chain.esplora.mining);
     assert_eq!(chain.zmq_url.as_deref(), Some("tcp://[::1]:28332"));
     let electrum = &chain.electrum;
     let unix = Listen::Unix("/run/e.sock".into());
