@@ -3,6 +3,8 @@
 //! Everything is answered with the truth. That a failure must not disturb the application is the caller's part: call after
 //! your own commit, with a short timeout, and drop what does not get through (the clients under `examples/` do that).
 
+use std::borrow::Cow;
+
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use cairn_http::{PathParams, read_body};
@@ -251,7 +253,8 @@ struct BatchBody<'a> {
 
 #[derive(Deserialize)]
 struct Item<'a> {
-    op: String,
+    #[serde(borrow)]
+    op: Cow<'a, str>,
     #[serde(borrow)]
     body: &'a RawValue,
 }
@@ -302,12 +305,24 @@ async fn batch(State(app): State<App>, asked: Asked, request: Request) -> Result
             Mode::Continue,
         )
     } else {
-        let batch: BatchBody<'_> = serde_json::from_str(object(&body)?).map_err(|error| {
-            ApiError::bad_request(
-                "invalid_batch",
-                format!("the batch cannot be read: {error}"),
-            )
-        })?;
+        let text = text(&body)?;
+        let batch: BatchBody<'_> = match serde_json::from_str(text) {
+            Ok(batch) if text.trim_start().starts_with('{') => batch,
+            Ok(_) => {
+                return Err(ApiError::bad_request(
+                    "invalid_json",
+                    "the body is not a JSON object",
+                ));
+            }
+            Err(error) => {
+                // What is no JSON at all is told so.
+                object(&body)?;
+                return Err(ApiError::bad_request(
+                    "invalid_batch",
+                    format!("the batch cannot be read: {error}"),
+                ));
+            }
+        };
         if batch.ops.len() > ITEMS_MAX {
             return Err(wrong_size());
         }

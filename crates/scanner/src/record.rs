@@ -151,24 +151,33 @@ pub struct Record {
     /// When it happened, milliseconds since 1970.
     pub at_ms: i64,
     /// Price in micro-dollars, above zero.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price_micros: Option<i64>,
     /// APU earned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earned: Option<i64>,
     /// APU spent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent: Option<i64>,
     /// Net effect in APU: as given, else earned − spent; none when nothing is said about APU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delta: Option<i64>,
     /// Where value left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub debit_source: Option<String>,
     /// Where value arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credit_source: Option<String>,
     /// The other node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counterparty: Option<String>,
     /// Whether the row is marked as moving APU.
     pub is_apu: bool,
     /// A line for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// The talk session a tick belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_ref: Option<String>,
 }
 

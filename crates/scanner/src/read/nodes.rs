@@ -310,12 +310,13 @@ impl Scanner {
             command.arg("nodeKind");
         });
         let games = batch.add("GET", keys.app_game_state(node_id), |_| {});
-        let mut answers = self.store().send(batch).await?;
-
-        let txs = self
-            .txs(&TxFilter::of_player(node_id), None, LIMIT_DEFAULT)
-            .await?;
-        let events = self.node_events(node_id, None, LIMIT_DEFAULT).await?;
+        let player = TxFilter::of_player(node_id);
+        // None of the three needs another one's answer.
+        let (mut answers, txs, events) = tokio::try_join!(
+            async { Ok(self.store().send(batch).await?) },
+            self.txs(&player, None, LIMIT_DEFAULT),
+            self.node_events(node_id, None, LIMIT_DEFAULT)
+        )?;
         let is_known = answers.take::<Option<String>>(known)?.is_some();
         if !is_known && events.events.is_empty() && txs.txs.is_empty() {
             return Ok(None);
