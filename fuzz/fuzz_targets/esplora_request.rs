@@ -11,6 +11,7 @@ use axum::body::Body;
 use axum::http::{Request, Uri};
 use axum::routing::{get, post};
 use bitcoin::{Network, Script, Transaction, TxOut};
+use cairn_utxo_chain::address::address_of;
 use cairn_http::{
     Answer, HttpError, PathParams, QueryParams, Surface, SurfaceOptions, endpoint_not_found,
     parse_decimal, read_body,
@@ -64,7 +65,7 @@ async fn hash(path: PathParams, query: QueryParams) -> Result<Answer, HttpError>
 
 async fn address(path: PathParams) -> Result<Answer, HttpError> {
     let script = parse::address(path.get(0), Network::Bitcoin)?;
-    let again = script::address(&script, Network::Bitcoin).expect("came from an address");
+    let again = address_of(&script, Network::Bitcoin.into()).expect("came from an address");
     assert_eq!(
         parse::address(&again.to_string(), Network::Bitcoin).as_ref(),
         Ok(&script)

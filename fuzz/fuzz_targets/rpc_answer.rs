@@ -15,7 +15,8 @@ fn decode_all(result: &RawValue) {
     let _ = decode::<TxOutSetInfo>("fuzz", result);
     let _ = decode::<BlockNotice>("fuzz", result);
     let _ = decode_hex("fuzz", result);
-    let _ = decode_header("fuzz", result);
+    let _ = decode_header("fuzz", cairn_utxo_chain::Family::Bitcoin, result);
+    let _ = decode_header("fuzz", cairn_utxo_chain::Family::Elements, result);
 }
 
 fuzz_target!(|body: &[u8]| {

@@ -145,13 +145,14 @@ fn esplora_state(chain: &Chain, stop: &Stop) -> EsploraState {
     let esplora = chain.config.esplora;
     EsploraState {
         index: Arc::clone(&chain.index),
-        network: chain.config.network,
+        network: chain.network,
         node,
         options: EsploraOptions {
             mempool_line: esplora.mempool_line,
             fragment_bytes: esplora.cache_bytes,
             internal: esplora.internal,
             mining: esplora.mining,
+            registry: chain.registry.clone(),
             ..EsploraOptions::default()
         },
         stop: stop.token().clone(),
@@ -164,7 +165,7 @@ fn explorer_state(chains: &[Chain]) -> ExplorerState {
         .map(|chain| ChainEntry {
             id: chain.config.id.clone(),
             index: Arc::clone(&chain.index),
-            network: chain.config.network,
+            network: chain.network,
             api_base: api_base(&chain.config.id),
         })
         .collect();

@@ -2,6 +2,7 @@
 
 mod antelope;
 mod electrum;
+mod liquid;
 mod utxo;
 
 use crate::keys::{self, Scope, Section};
@@ -10,8 +11,6 @@ use crate::model::ChainConfig;
 use crate::problem::ProblemKind;
 use crate::reader::{At, Reader};
 
-/// Kinds of ledger of the design that this version does not have.
-pub(crate) const KINDS_PLANNED: [&str; 1] = ["liquid"];
 /// Longest id.
 const ID_CHARS_MAX: usize = 64;
 /// First parts of paths on the main listener that are no chain.
@@ -48,7 +47,7 @@ pub(crate) fn read_chain(
     refuse_foreign_keys(reader, &at, scope);
     Some(match scope {
         Scope::Antelope => ChainConfig::Antelope(antelope::read(reader, &at, id)),
-        _ => ChainConfig::Utxo(Box::new(utxo::read(reader, &at, id))),
+        scope => ChainConfig::Utxo(Box::new(utxo::read(reader, &at, id, scope))),
     })
 }
 
@@ -56,7 +55,7 @@ pub(crate) fn read_chain(
 fn refuse_foreign_keys(reader: &mut Reader<'_>, at: &At<'_>, scope: Scope) {
     for name in at.raw.entries.keys() {
         let Some(kind) = keys::find(Section::Chain, name)
-            .filter(|key| key.scope != scope)
+            .filter(|key| !scope.has_keys_of(key.scope))
             .and_then(|key| key.scope.kind())
         else {
             continue;
@@ -100,7 +99,7 @@ pub(crate) fn not_a_name(text: &str) -> Option<String> {
 
 /// Whose keys the section has; `None`: the rest of it cannot be understood.
 fn read_kind(reader: &mut Reader<'_>, at: &At<'_>) -> Option<Scope> {
-    const KINDS: [Scope; 2] = [Scope::Utxo, Scope::Antelope];
+    const KINDS: [Scope; 3] = [Scope::Utxo, Scope::Liquid, Scope::Antelope];
     let kind = reader.text(at, "kind");
     if let Some(scope) = KINDS.into_iter().find(|scope| scope.kind() == Some(&*kind)) {
         return Some(scope);
@@ -109,15 +108,8 @@ fn read_kind(reader: &mut Reader<'_>, at: &At<'_>) -> Option<Scope> {
         // Reported as missing. Most chains are of this kind: what else is wrong is worth telling.
         return Some(Scope::Utxo);
     }
-    let expected = "expected bitcoin or antelope";
-    let (problem, message) = if KINDS_PLANNED.contains(&kind.as_str()) {
-        let message =
-            format!("this version of Cairn does not support the kind \"{kind}\" yet; {expected}");
-        (ProblemKind::Unsupported, message)
-    } else {
-        let message = format!("\"{kind}\" is not a kind of ledger; {expected}");
-        (ProblemKind::InvalidValue, message)
-    };
-    reader.problem(at, "kind", problem, message);
+    let message =
+        format!("\"{kind}\" is not a kind of ledger; expected bitcoin, liquid or antelope");
+    reader.problem(at, "kind", ProblemKind::InvalidValue, message);
     None
 }

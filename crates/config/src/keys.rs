@@ -114,18 +114,26 @@ impl Kind {
 pub enum Scope {
     /// Every kind; also the scope of keys outside `[[chain]]`.
     Every,
-    /// Kind `bitcoin`.
+    /// Kinds `bitcoin` and `liquid`.
     Utxo,
+    /// Kind `liquid`.
+    Liquid,
     /// Kind `antelope`.
     Antelope,
 }
 
 impl Scope {
+    /// Whether chains of this scope have the keys of another: those of Liquid have all of Bitcoin's.
+    pub fn has_keys_of(self, keys: Self) -> bool {
+        keys == Self::Every || keys == self || (self == Self::Liquid && keys == Self::Utxo)
+    }
+
     /// The kind that the key is for, as the file spells it; `None`: every kind.
     pub fn kind(self) -> Option<&'static str> {
         match self {
             Self::Every => None,
             Self::Utxo => Some("bitcoin"),
+            Self::Liquid => Some("liquid"),
             Self::Antelope => Some("antelope"),
         }
     }

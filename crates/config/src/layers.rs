@@ -176,18 +176,11 @@ fn read_table(
         });
         return;
     };
-    // A chain of a kind that does not exist yet is reported as such; its keys mean nothing here.
-    let foreign_chain = section == Section::Chain
-        && table
-            .get("kind")
-            .and_then(|kind| kind.get_ref().as_str())
-            .is_some_and(|kind| crate::chain::KINDS_PLANNED.contains(&kind));
     for (name, value) in table {
         let place = lines.place(name.span());
         let text: &str = name.get_ref();
         match keys::find(section, text) {
             Some(key) => insert(target, key, value, place),
-            None if foreign_chain => {}
             None => problems.push(unknown_key(Some(section), path, text, place)),
         }
     }

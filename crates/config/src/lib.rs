@@ -31,10 +31,10 @@ mod values;
 
 pub use load::{ConfigFile, Environment, Loaded, Setting, Sources, load};
 pub use model::{
-    AbiFallback, AddressRange, AntelopeConfig, CertificateFiles, ChainConfig, Config,
-    ElectrumConfig, ElectrumHost, EsploraConfig, HttpConfig, JsonProfile, Listen, LogFormat,
-    RedisConfig, RpcAuth, RpcConfig, ScannerConfig, StreamConfig, TelemetryConfig, TrimPolicy,
-    UtxoConfig,
+    AbiFallback, AddressRange, AntelopeConfig, AssetRegistrySource, CertificateFiles, ChainConfig,
+    Config, ElectrumConfig, ElectrumHost, ElementsConfig, EsploraConfig, HttpConfig, JsonProfile,
+    Listen, LogFormat, RedisConfig, RpcAuth, RpcConfig, ScannerConfig, StreamConfig,
+    TelemetryConfig, TrimPolicy, UtxoConfig, UtxoNetwork,
 };
 pub use network::{network_name, parse_network};
 pub use problem::{ConfigError, Place, Problem, ProblemKind};

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bitcoin::Network;
+use cairn_utxo_chain::network::{AddressParams, ElementsKind};
 use secrecy::SecretString;
 
 /// Everything Cairn is told.
@@ -312,13 +313,44 @@ pub struct CertificateFiles {
     pub key: PathBuf,
 }
 
-/// A chain of kind `bitcoin`.
+/// The network of a UTXO chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UtxoNetwork {
+    /// Kind `bitcoin`.
+    Bitcoin(Network),
+    /// Kind `liquid`.
+    Elements(ElementsConfig),
+}
+
+/// What a chain of kind `liquid` has beside the keys of kind `bitcoin`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ElementsConfig {
+    /// Which network.
+    pub kind: ElementsKind,
+    /// The chain that coins are pegged in from.
+    pub parent: Network,
+    /// How addresses are written.
+    pub addresses: AddressParams,
+    /// What issuers say about assets.
+    pub registry: Option<AssetRegistrySource>,
+}
+
+/// Where a registry of assets is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AssetRegistrySource {
+    /// A folder of files.
+    Folder(PathBuf),
+    /// The address of one JSON object.
+    Url(String),
+}
+
+/// A chain of kind `bitcoin` or `liquid`.
 #[derive(Debug, Clone)]
 pub struct UtxoConfig {
     /// Its id: safe in a URL and as the name of a folder.
     pub id: String,
     /// Its network.
-    pub network: Network,
+    pub network: UtxoNetwork,
     /// The 4 bytes before each record of a block file, where they are not those of the network or the challenge.
     pub magic: Option<[u8; 4]>,
     /// Challenge script of a custom signet.

@@ -41,15 +41,14 @@ pub fn example_file() -> String {
 /// The kinds of chains that a section is written out for, one after the other.
 fn scopes(section: Section) -> &'static [Scope] {
     match section {
-        Section::Chain => &[Scope::Utxo, Scope::Antelope],
+        Section::Chain => &[Scope::Utxo, Scope::Liquid, Scope::Antelope],
         _ => &[Scope::Every],
     }
 }
 
 fn keys_of(section: Section, scope: &Scope) -> impl Iterator<Item = &'static Key> {
-    KEYS.iter().filter(move |key| {
-        key.section == section && (key.scope == Scope::Every || key.scope == *scope)
-    })
+    KEYS.iter()
+        .filter(move |key| key.section == section && scope.has_keys_of(key.scope))
 }
 
 fn section_doc(section: Section, scope: &Scope) -> String {
@@ -59,9 +58,13 @@ fn section_doc(section: Section, scope: &Scope) -> String {
     }
 }
 
-/// What the example says of the two keys that every chain has.
+/// What the example says of keys whose value depends on the kind.
 fn example_value(key: &Key, scope: &Scope) -> Option<&'static str> {
     match (key.section, key.name, scope) {
+        (Section::Chain, "id", Scope::Liquid) => Some("\"liquid\""),
+        (Section::Chain, "kind", Scope::Liquid) => Some("\"liquid\""),
+        (Section::Chain, "network", Scope::Liquid) => Some("\"liquid\""),
+        (Section::Chain, "rpc_url", Scope::Liquid) => Some("\"http://127.0.0.1:7041\""),
         (Section::Chain, "id", Scope::Antelope) => Some("\"eos-mainnet\""),
         (Section::Chain, "kind", Scope::Antelope) => Some("\"antelope\""),
         _ => None,

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use bitcoin::consensus::encode::deserialize_hex;
-use bitcoin::{Transaction, Txid};
+use bitcoin::Txid;
+use bitcoin::hex::FromHex;
+use cairn_utxo_index::WholeTx;
 use cairn_utxo_node::{Node, NodeError};
 use serde_json::json;
 
@@ -29,11 +30,12 @@ impl Server {
 
     /// The node took these transactions: they are in the mempool of the next request, not of the next comparison.
     pub(crate) async fn sent(&self, txs: &[impl AsRef<str>]) {
-        let txs: Vec<Transaction> = txs
-            .iter()
-            .filter_map(|hex| deserialize_hex(hex.as_ref()).ok())
-            .collect();
         let index = Arc::clone(&self.index);
+        let family = index.network().family();
+        let txs: Vec<WholeTx> = txs
+            .iter()
+            .filter_map(|hex| WholeTx::parse(family, Vec::from_hex(hex.as_ref()).ok()?).ok())
+            .collect();
         match tokio::task::spawn_blocking(move || index.add_accepted(txs)).await {
             Ok(Ok(_)) => {}
             // The next comparison with the node's mempool brings them.

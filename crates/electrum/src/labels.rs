@@ -1,8 +1,10 @@
 //! What a client calls a thing it asks about: notifications repeat it letter by letter.
 
+use bitcoin::Txid;
 use bitcoin::hashes::Hash;
 use bitcoin::hex::FromHex;
-use bitcoin::{Address, Network, Txid};
+use cairn_utxo_chain::address::script_of;
+use cairn_utxo_index::Network;
 use cairn_utxo_index::ScriptHash;
 
 use crate::rpc::{Json, RpcError};
@@ -55,12 +57,9 @@ impl ScriptStyle {
             Self::Script => Vec::<u8>::from_hex(text)
                 .map(|script| ScriptHash::of(&script))
                 .map_err(|_| RpcError::bad("a script is written in hex digits")),
-            Self::Address => text
-                .parse::<Address<bitcoin::address::NetworkUnchecked>>()
-                .ok()
-                .and_then(|address| address.require_network(network).ok())
-                .map(|address| ScriptHash::of(address.script_pubkey().as_bytes()))
-                .ok_or_else(|| RpcError::bad(format!("not an address of {network}"))),
+            Self::Address => script_of(text, network)
+                .map(|script| ScriptHash::of(script.as_bytes()))
+                .map_err(|_| RpcError::bad(format!("not an address of {network}"))),
         }
     }
 
@@ -129,32 +128,23 @@ pub(crate) fn read_txid(text: &str) -> Result<Txid, RpcError> {
 mod tests {
     use super::*;
 
+    const MAIN: Network = Network::Bitcoin(bitcoin::Network::Bitcoin);
+    const TEST: Network = Network::Bitcoin(bitcoin::Network::Regtest);
+
     #[test]
     fn one_script_by_all_its_names() {
         // The script of the genesis coinbase's first famous address.
         let hash = "8b01df4e368ea28f8dc0423bcf7a4923e3a12d307c875e47a0cfbf90b5c39161";
         let script = "76a91462e907b15cbf27d5425399ebf6f0fb50ebb88f1888ac";
         let address = "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa";
-        let expected = ScriptStyle::Hash
-            .read(hash, Network::Bitcoin)
-            .expect("a hash");
+        let expected = ScriptStyle::Hash.read(hash, MAIN).expect("a hash");
+        assert_eq!(ScriptStyle::Script.read(script, MAIN), Ok(expected));
+        assert_eq!(ScriptStyle::Address.read(address, MAIN), Ok(expected));
         assert_eq!(
-            ScriptStyle::Script.read(script, Network::Bitcoin),
+            ScriptStyle::Hash.read(&hash.to_uppercase(), MAIN),
             Ok(expected)
         );
-        assert_eq!(
-            ScriptStyle::Address.read(address, Network::Bitcoin),
-            Ok(expected)
-        );
-        assert_eq!(
-            ScriptStyle::Hash.read(&hash.to_uppercase(), Network::Bitcoin),
-            Ok(expected)
-        );
-        assert!(
-            ScriptStyle::Address
-                .read(address, Network::Regtest)
-                .is_err()
-        );
+        assert!(ScriptStyle::Address.read(address, TEST).is_err());
         for (style, text) in [
             (ScriptStyle::Hash, ""),
             (ScriptStyle::Hash, &hash[1..]),
@@ -164,7 +154,7 @@ mod tests {
             (ScriptStyle::Script, "xx"),
             (ScriptStyle::Address, "1A1z"),
         ] {
-            assert_eq!(style.read(text, Network::Bitcoin).expect_err(text).code, 1);
+            assert_eq!(style.read(text, MAIN).expect_err(text).code, 1);
         }
         let mut json = Json::new();
         for label in [

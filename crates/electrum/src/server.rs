@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use bitcoin::block::Header;
-use bitcoin::{Network, OutPoint, Txid};
+use bitcoin::{OutPoint, Txid};
 use cairn_http::{BlockingPool, HttpError};
 use cairn_telemetry::ElectrumMetrics;
-use cairn_utxo_index::{BlockRef, Index, QueryError, ScriptHash, View};
+use cairn_utxo_index::{BlockRef, Index, Network, QueryError, ScriptHash, View};
 use cairn_utxo_node::Node;
 use tokio::sync::Semaphore;
 
@@ -44,18 +43,23 @@ pub struct ElectrumState {
 }
 
 /// The newest tip that sessions are told of.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Announced {
     pub(crate) view: u64,
     pub(crate) block: BlockRef,
-    pub(crate) header: Header,
+    /// Serialized.
+    pub(crate) header: Arc<Vec<u8>>,
 }
 
 /// The outputs of the genesis block: on the chain, but no coins.
 pub(crate) struct Genesis(Vec<(ScriptHash, u64)>);
 
 impl Genesis {
+    /// On Elements the coins of the genesis block, if there are any, can be spent.
     fn of(network: Network) -> Self {
+        let Some(network) = network.bitcoin() else {
+            return Self(Vec::new());
+        };
         let block = bitcoin::constants::genesis_block(network);
         let outputs = block.txdata.iter().flat_map(|tx| &tx.output);
         Self(
@@ -189,16 +193,20 @@ impl Server {
 
     /// The newest tip announced.
     pub(crate) fn announced(&self) -> Option<Announced> {
-        *self
-            .announced
+        self.announced
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Announces a view's tip to all who follow, if it is another one.
     pub(crate) fn announce(&self, view: &View) {
         let block = view.tip();
-        let Some(header) = view.header_at(block.height) else {
+        let header = view.header_bytes_at(block.height).unwrap_or_else(|error| {
+            tracing::error!(chain = self.chain, %error, "the header of the tip cannot be read");
+            None
+        });
+        let Some(header) = header.map(Arc::new) else {
             return;
         };
         let is_new = {

@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::response::Response;
 use bitcoin::BlockHash;
-use bitcoin::consensus::encode::serialize;
 use cairn_http::{Answer, CacheClass, Conditions, HttpError, PathParams, parse_decimal};
 use cairn_utxo_index::{BlockRef, QueryError};
 use utoipa_axum::router::OpenApiRouter;
@@ -109,7 +108,7 @@ fn list_blocks(reading: &Reading, start: u32) -> Result<Answer, Failure> {
         );
     }
     let mut out = JsonBuf::with_capacity(blocks.len() * 512);
-    out.array(&blocks, render::block);
+    out.array(&blocks, |out, block| render::block(out, block, None));
     Ok(Answer::json(out.into_bytes()))
 }
 
@@ -151,7 +150,8 @@ async fn block(State(app): State<App>, path: PathParams) -> Result {
     app.read_short(&Conditions::default(), move |reading| {
         let block = reading.view.block(&hash)?.ok_or_else(no_block)?;
         let mut out = JsonBuf::with_capacity(512);
-        render::block(&mut out, &block);
+        let header = reading.view.header_bytes(&hash)?;
+        render::block(&mut out, &block, header.as_deref());
         Ok(Answer::json(out.into_bytes()).cache(CacheClass::Long))
     })
     .await
@@ -339,9 +339,9 @@ async fn block_txid(State(app): State<App>, path: PathParams) -> Result {
 async fn block_header(State(app): State<App>, path: PathParams) -> Result {
     let hash = parse::block_hash(path.get(0))?;
     app.read_short(&Conditions::default(), move |reading| {
-        let header = reading.view.header(&hash)?.ok_or_else(no_block)?;
+        let header = reading.view.header_bytes(&hash)?.ok_or_else(no_block)?;
         let mut out = JsonBuf::with_capacity(160);
-        out.hex(&serialize(&header));
+        out.hex(&header);
         Ok(Answer::text(out.into_bytes()).cache(CacheClass::Long))
     })
     .await

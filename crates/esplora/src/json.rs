@@ -50,6 +50,13 @@ impl JsonBuf {
         self
     }
 
+    /// 32 bytes in printed order, as a string.
+    pub(crate) fn reversed(&mut self, bytes: [u8; 32]) -> &mut Self {
+        let mut printed = bytes;
+        printed.reverse();
+        self.raw("\"").hex(&printed).raw("\"")
+    }
+
     /// Appends a hash in its printed (reversed) order, in quotes.
     pub(crate) fn hash(&mut self, hash: impl AsRef<[u8; 32]>) -> &mut Self {
         self.0.push(b'"');

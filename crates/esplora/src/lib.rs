@@ -8,7 +8,9 @@
 //! Texts of errors are part of the interface: clients compare them.
 
 mod asm;
+mod assets;
 mod blocks;
+mod elements;
 mod error;
 mod events;
 mod fragments;
@@ -26,6 +28,7 @@ mod state;
 mod submit;
 mod txs;
 
+pub use assets::{AssetRegistry, RegisteredAsset, RegistryFolder};
 pub use node::{NodeCallError, NodeCalls, NodeFuture};
 pub use openapi::{openapi, router};
 pub use state::{EsploraOptions, EsploraState};

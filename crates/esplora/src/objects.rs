@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// Where a transaction is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Status {
     /// Whether it is in a block of the best chain.
@@ -27,7 +27,7 @@ pub struct Status {
 }
 
 /// A transaction output.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Output {
     /// The script, hexadecimal.
@@ -41,12 +41,82 @@ pub struct Output {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub scriptpubkey_address: Option<String>,
-    /// Satoshi.
-    pub value: u64,
+    /// Base units; absent if it is blinded (Elements).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub value: Option<u64>,
+    /// Blinded value, hexadecimal (Elements).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub valuecommitment: Option<String>,
+    /// Asset id (Elements).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub asset: Option<String>,
+    /// Blinded asset, hexadecimal (Elements).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub assetcommitment: Option<String>,
+    /// Where it sends coins of the parent chain (Elements).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub pegout: Option<Pegout>,
+}
+
+/// Coins on their way back to the parent chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pegout {
+    /// The parent chain's genesis block.
+    pub genesis_hash: String,
+    /// The script there, hexadecimal.
+    pub scriptpubkey: String,
+    /// The script in assembler notation.
+    pub scriptpubkey_asm: String,
+    /// The script's address there, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub scriptpubkey_address: Option<String>,
+}
+
+/// An issuance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Issuance {
+    /// What is issued.
+    pub asset_id: String,
+    /// Whether more of a known asset is issued.
+    pub is_reissuance: bool,
+    /// Reissuance: blinding factor of the token that is spent, printed order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub asset_blinding_nonce: Option<String>,
+    /// New asset: hash of its contract, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub contract_hash: Option<String>,
+    /// What asset and token ids follow from.
+    pub asset_entropy: String,
+    /// Base units.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub assetamount: Option<u64>,
+    /// Blinded amount, hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub assetamountcommitment: Option<String>,
+    /// Reissuance tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub tokenamount: Option<u64>,
+    /// Blinded tokens, hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub tokenamountcommitment: Option<String>,
 }
 
 /// A transaction input.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
     /// The transaction whose output is spent; zeros for a coinbase.
@@ -75,10 +145,18 @@ pub struct Input {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub inner_witnessscript_asm: Option<String>,
+    /// Whether it claims coins of the parent chain (Elements).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub is_pegin: Option<bool>,
+    /// What it issues (Elements).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub issuance: Option<Issuance>,
 }
 
 /// A transaction.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Transaction {
     /// Its id.
@@ -99,14 +177,22 @@ pub struct Transaction {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub sigops: Option<u64>,
-    /// Satoshi; 0 for a coinbase.
+    /// Base units; 0 for a coinbase.
     pub fee: u64,
+    /// Virtual bytes by which Liquid's nodes price it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub discount_vsize: Option<u64>,
+    /// The same as weight units.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub discount_weight: Option<u64>,
     /// Where it is.
     pub status: Status,
 }
 
 /// A block.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Block {
     /// Its hash.
@@ -129,12 +215,22 @@ pub struct Block {
     pub previousblockhash: Option<String>,
     /// Median time of the block and its up to ten predecessors, Unix seconds.
     pub mediantime: u32,
-    /// The nonce.
-    pub nonce: u32,
-    /// The target in its compact form.
-    pub bits: u32,
-    /// How many times harder than the easiest target of the main network.
-    pub difficulty: f64,
+    /// The nonce; not on Elements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub nonce: Option<u32>,
+    /// The target in its compact form; not on Elements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub bits: Option<u32>,
+    /// How many times harder than the easiest target of the main network; not on Elements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub difficulty: Option<f64>,
+    /// Elements, in the answer about one block: `challenge` and `solution`, or the parameters of the dynamic federation and
+    /// the signatures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ext: Option<serde_json::Value>,
 }
 
 /// Whether a block is on the best chain.
@@ -182,7 +278,7 @@ pub struct Spend {
 }
 
 /// An unspent output.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Utxo {
     /// The transaction.
@@ -191,8 +287,38 @@ pub struct Utxo {
     pub vout: u32,
     /// Where the transaction is.
     pub status: Status,
-    /// Satoshi.
-    pub value: u64,
+    /// Base units; absent if it is blinded (Elements).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub value: Option<u64>,
+    /// Blinded value, hexadecimal (Elements).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub valuecommitment: Option<String>,
+    /// Asset id (Elements).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub asset: Option<String>,
+    /// Blinded asset, hexadecimal (Elements).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub assetcommitment: Option<String>,
+    /// Plain nonce, hexadecimal (Elements).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub nonce: Option<String>,
+    /// What the receiver unblinds with, hexadecimal (Elements).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub noncecommitment: Option<String>,
+    /// Hexadecimal (Elements).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub surjection_proof: Option<String>,
+    /// Hexadecimal (Elements).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub range_proof: Option<String>,
 }
 
 /// Totals of a script.
@@ -201,12 +327,16 @@ pub struct Utxo {
 pub struct Stats {
     /// Outputs paid to it.
     pub funded_txo_count: u64,
-    /// Their sum, satoshi.
-    pub funded_txo_sum: u64,
+    /// Their sum, satoshi; not on Elements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub funded_txo_sum: Option<u64>,
     /// Outputs spent from it.
     pub spent_txo_count: u64,
-    /// Their sum, satoshi.
-    pub spent_txo_sum: u64,
+    /// Their sum, satoshi; not on Elements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub spent_txo_sum: Option<u64>,
     /// Transactions that do either.
     pub tx_count: u64,
 }
@@ -268,7 +398,7 @@ pub struct Mempool {
 }
 
 /// An unconfirmed transaction in short.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MempoolRecent {
     /// The transaction.
@@ -277,6 +407,136 @@ pub struct MempoolRecent {
     pub fee: u64,
     /// Virtual bytes.
     pub vsize: u64,
-    /// What its inputs are worth, satoshi.
-    pub value: u64,
+    /// What its inputs are worth, satoshi; not on Elements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub value: Option<u64>,
+    /// Virtual bytes by which Liquid's nodes price it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub discount_vsize: Option<u64>,
+}
+
+/// An asset.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Asset {
+    /// Its id.
+    pub asset_id: String,
+    /// The issuing input; not of the native asset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub issuance_txin: Option<AssetInput>,
+    /// What that input spends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub issuance_prevout: Option<AssetPrevout>,
+    /// The token that allows to issue more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub reissuance_token: Option<String>,
+    /// Hash of the contract, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub contract_hash: Option<String>,
+    /// Where the issuance is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub status: Option<Status>,
+    /// Confirmed.
+    pub chain_stats: AssetTotals,
+    /// Unconfirmed.
+    pub mempool_stats: AssetTotals,
+    /// The contract, as the registry has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contract: Option<serde_json::Value>,
+    /// Who vouches for it, as the registry has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entity: Option<serde_json::Value>,
+    /// Digits after the point, as the registry has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub precision: Option<u8>,
+    /// Name, as the registry has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub name: Option<String>,
+    /// Ticker, as the registry has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub ticker: Option<String>,
+}
+
+/// An input that issues.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AssetInput {
+    /// Its transaction.
+    pub txid: String,
+    /// Which of its inputs.
+    pub vin: u32,
+}
+
+/// An output that an issuance spends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AssetPrevout {
+    /// Its transaction.
+    pub txid: String,
+    /// Which of its outputs.
+    pub vout: u32,
+}
+
+/// Totals of an asset, base units: of an issued one, or of the native one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum AssetTotals {
+    /// Of an issued asset.
+    Issued(IssuedTotals),
+    /// Of the native asset.
+    Native(NativeTotals),
+}
+
+/// Totals of an issued asset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IssuedTotals {
+    /// Transactions that issue, burn or openly transfer it.
+    pub tx_count: u64,
+    /// Issuances.
+    pub issuance_count: u64,
+    /// Their sum.
+    pub issued_amount: u64,
+    /// Sum of what can never be spent.
+    pub burned_amount: u64,
+    /// Whether an issued amount is blinded.
+    pub has_blinded_issuances: bool,
+    /// Reissuance tokens; null if blinded.
+    pub reissuance_tokens: Option<u64>,
+    /// Of those, what can never be spent.
+    pub burned_reissuance_tokens: u64,
+    /// Transactions that change its supply.
+    pub supply_tx_count: u64,
+}
+
+/// Totals of the native asset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NativeTotals {
+    /// Transactions that peg in, peg out or burn.
+    pub tx_count: u64,
+    /// Peg-ins.
+    pub peg_in_count: u64,
+    /// Their sum.
+    pub peg_in_amount: u64,
+    /// Peg-outs.
+    pub peg_out_count: u64,
+    /// Their sum.
+    pub peg_out_amount: u64,
+    /// Outputs that can never be spent.
+    pub burn_count: u64,
+    /// Their sum.
+    pub burned_amount: u64,
+    /// Transactions that change the supply.
+    pub supply_tx_count: u64,
 }

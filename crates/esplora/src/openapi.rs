@@ -8,14 +8,14 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::state::{App, EsploraState};
-use crate::{blocks, events, internal, mempool, scripts, submit, txs};
+use crate::{assets, blocks, events, internal, mempool, scripts, submit, txs};
 
 /// The head of the description; paths and schemas come from the handlers.
 #[derive(OpenApi)]
 #[openapi(
     info(
         title = "Esplora API",
-        description = "Blocks, transactions, addresses and scripts of one Bitcoin chain. Amounts are in satoshi, times in Unix seconds, hashes in printed order (scripthashes: not reversed). Errors are one line of text, or {\"error\": text} for a client that accepts application/json and nothing else."
+        description = "Blocks, transactions, addresses and scripts of one chain of Bitcoin or Elements. Amounts are in satoshi or an asset's base units, times in Unix seconds, hashes in printed order (scripthashes: not reversed). Errors are one line of text, or {\"error\": text} for a client that accepts application/json and nothing else."
     ),
     servers((url = "./", description = "this server")),
     tags(
@@ -24,6 +24,7 @@ use crate::{blocks, events, internal, mempool, scripts, submit, txs};
         (name = "addresses", description = "Scripts by address"),
         (name = "scripthashes", description = "Scripts by hash"),
         (name = "mempool", description = "Unconfirmed transactions and fees"),
+        (name = "assets", description = "Issued assets of a chain of Elements, and its native one"),
         (name = "events", description = "What changes, as it changes"),
         (name = "internal", description = "Answers without bound, for a back end of one's own; off unless configured"),
     )
@@ -37,6 +38,7 @@ fn routes(with_internal: bool) -> OpenApiRouter<App> {
         .merge(submit::router())
         .merge(mempool::router())
         .merge(events::router())
+        .merge(assets::router())
         .merge(scripts::single_router())
         .merge(scripts::union_router());
     if with_internal {

@@ -4,11 +4,12 @@
 
 use std::borrow::Cow;
 
-use bitcoin::address::NetworkUnchecked;
 use bitcoin::hashes::Hash;
 use bitcoin::hex::FromHex;
-use bitcoin::{Address, BlockHash, Network, OutPoint, ScriptBuf, Txid};
+use bitcoin::{BlockHash, OutPoint, ScriptBuf, Txid};
 use cairn_http::{HttpError, QueryParams, parse_decimal};
+use cairn_utxo_chain::address::{AddressError, script_of};
+use cairn_utxo_chain::{AssetId, Network};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -38,20 +39,26 @@ pub(crate) fn block_hash(text: &str) -> Result<BlockHash, HttpError> {
     hash(text)
 }
 
+/// Reads an asset id.
+pub(crate) fn asset(text: &str) -> Result<AssetId, HttpError> {
+    let mut bytes = bytes32(text, "Invalid hash string")?;
+    bytes.reverse();
+    Ok(AssetId::from_byte_array(bytes))
+}
+
 /// Reads a scripthash (forward order).
 pub(crate) fn script_hash(text: &str) -> Result<[u8; 32], HttpError> {
     bytes32(text, "Invalid scripthash")
 }
 
 /// Reads an address of the network as its script.
-pub(crate) fn address(text: &str, network: Network) -> Result<ScriptBuf, HttpError> {
-    let address: Address<NetworkUnchecked> = text
-        .parse()
-        .map_err(|_| HttpError::bad_request("Invalid Bitcoin address"))?;
-    let address = address
-        .require_network(network)
-        .map_err(|_| HttpError::bad_request("Address on invalid network"))?;
-    Ok(address.script_pubkey())
+pub(crate) fn address(text: &str, network: impl Into<Network>) -> Result<ScriptBuf, HttpError> {
+    script_of(text, network.into()).map_err(|error| {
+        HttpError::bad_request(match error {
+            AddressError::Invalid => "Invalid Bitcoin address",
+            AddressError::OtherNetwork => "Address on invalid network",
+        })
+    })
 }
 
 /// Reads a height, an index or a count. What is larger than any of them is `u32::MAX`.
@@ -199,7 +206,7 @@ mod tests {
 
     #[test]
     fn addresses_and_networks() {
-        use Network::{Bitcoin, Regtest, Signet, Testnet, Testnet4};
+        use bitcoin::Network::{Bitcoin, Regtest, Signet, Testnet, Testnet4};
         let mainnet = "bc1qqqqsyqcyq5rqwzqfpg9scrgwpugpzysn4v0345";
         let expected = "0014000102030405060708090a0b0c0d0e0f10111213";
         assert_eq!(
@@ -326,7 +333,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_read_or_refused(input in ".*") {
-            for network in [Network::Bitcoin, Network::Regtest] {
+            for network in [bitcoin::Network::Bitcoin, bitcoin::Network::Regtest] {
                 if let Err(error) = address(&input, network) {
                     prop_assert_eq!(error.status().as_u16(), 400);
                 }

@@ -1,14 +1,18 @@
 //! From the index's answers to the bytes of the API's objects. The shapes are those of [`crate::objects`].
 
 use bitcoin::pow::CompactTarget;
-use bitcoin::{Network, Script, Transaction, TxIn, TxOut, Txid};
+use bitcoin::{Script, TxIn, Txid};
+use cairn_utxo_chain::tx::ElementsOutput;
 use cairn_utxo_index::{
-    BlockRef, BlockSummary, MempoolEntry, MerkleProof, ScriptStats, Spending, TxRecord, Unspent,
+    BlockRef, BlockSummary, Family, MempoolEntry, MerkleProof, Network, Output, Proof, ScriptStats,
+    Spending, Tx, TxRecord, Unspent,
 };
 
 use crate::asm::write_asm;
+use crate::elements;
 use crate::json::JsonBuf;
-use crate::script::{address, inner_scripts, script_type};
+use crate::script::{inner_scripts, script_type};
+use cairn_utxo_chain::address::address_of;
 
 /// What an answer depends on beside the data.
 #[derive(Debug, Clone, Copy)]
@@ -53,20 +57,30 @@ pub(crate) fn tx_body(record: &TxRecord, style: Style) -> Vec<u8> {
         .array(tx.input.iter().enumerate(), |out, (index, input)| {
             let prevout = record.prevouts.get(index).and_then(Option::as_ref);
             write_input(out, input, prevout, is_coinbase, style);
+            if let Some(more) = tx.elements_input(index) {
+                elements::write_input(out, input, more);
+            }
+            out.raw("}");
         });
     out.raw(",\"vout\":")
-        .array(&tx.output, |out, output| write_output(out, output, style));
+        .array(tx.output.iter().enumerate(), |out, (vout, output)| {
+            write_output(out, output, tx.elements_output(vout), style);
+        });
     out.raw(",\"size\":").number(record.size);
     out.raw(",\"weight\":").number(record.weight);
     if style.mempool_line {
         out.raw(",\"sigops\":").number(sigops(tx, &record.prevouts));
     }
     out.raw(",\"fee\":").number(record.fee);
+    if tx.elements().is_some() {
+        elements::write_discount(&mut out, tx.discount_weight(record.weight as usize));
+    }
     out.into_bytes()
 }
 
 /// A whole transaction from its body.
 pub(crate) fn tx(out: &mut JsonBuf, body: &[u8], block: Option<&BlockRef>) {
+    let body = block.map_or(body, |block| elements::body_at(body, block.time));
     out.json(body).raw(",\"status\":");
     status(out, block);
     out.raw("}");
@@ -82,22 +96,28 @@ pub(crate) fn recent(out: &mut JsonBuf, entry: &MempoolEntry) {
     out.raw("{\"txid\":").hash(entry.txid);
     out.raw(",\"fee\":").number(entry.fee);
     out.raw(",\"vsize\":").number(entry.vsize());
-    out.raw(",\"value\":").number(entry.input_value()).raw("}");
+    match entry.input_value() {
+        Some(value) => out.raw(",\"value\":").number(value),
+        None => out
+            .raw(",\"discount_vsize\":")
+            .number(entry.discount_vsize()),
+    };
+    out.raw("}");
 }
 
 /// The signature operation cost.
-fn sigops(tx: &Transaction, prevouts: &[Option<TxOut>]) -> u64 {
+fn sigops(tx: &Tx, prevouts: &[Option<Output>]) -> u64 {
     let cost = tx.total_sigop_cost(|outpoint| {
         let index = tx
             .input
             .iter()
             .position(|input| input.previous_output == *outpoint)?;
-        prevouts.get(index)?.clone()
+        prevouts.get(index)?.as_deref().cloned()
     });
     cost as u64
 }
 
-fn write_asm_field(out: &mut JsonBuf, script: &Script) {
+pub(crate) fn write_asm_field(out: &mut JsonBuf, script: &Script) {
     out.raw("\"");
     write_asm(out, script.as_bytes());
     out.raw("\"");
@@ -106,7 +126,7 @@ fn write_asm_field(out: &mut JsonBuf, script: &Script) {
 fn write_input(
     out: &mut JsonBuf,
     input: &TxIn,
-    prevout: Option<&TxOut>,
+    prevout: Option<&Output>,
     is_coinbase: bool,
     style: Style,
 ) {
@@ -114,7 +134,7 @@ fn write_input(
     out.raw(",\"vout\":").number(input.previous_output.vout);
     out.raw(",\"prevout\":");
     match prevout {
-        Some(output) => write_output(out, output, style),
+        Some(output) => write_output(out, output, output.elements(), style),
         None => {
             out.raw("null");
         }
@@ -142,28 +162,41 @@ fn write_input(
             write_asm_field(out, Script::from_bytes(script));
         }
     }
-    out.raw("}");
 }
 
-fn write_output(out: &mut JsonBuf, output: &TxOut, style: Style) {
+fn write_output(
+    out: &mut JsonBuf,
+    output: &bitcoin::TxOut,
+    elements: Option<&ElementsOutput>,
+    style: Style,
+) {
     let script = output.script_pubkey.as_script();
     out.raw("{\"scriptpubkey\":\"").hex(script.as_bytes());
     out.raw("\",\"scriptpubkey_asm\":");
     write_asm_field(out, script);
-    out.raw(",\"scriptpubkey_type\":\"")
-        .raw(script_type(script, style.mempool_line));
-    if let Some(address) = address(script, style.network) {
-        out.raw("\",\"scriptpubkey_address\":\"");
-        // Writing into memory cannot fail, and an address has nothing that JSON escapes.
-        let _ = std::fmt::Write::write_fmt(out, format_args!("{address}"));
+    out.raw(",\"scriptpubkey_type\":\"").raw(match elements {
+        Some(more) if more.is_fee(script.as_bytes()) => "fee",
+        _ => script_type(script, style.mempool_line),
+    });
+    if let Some(address) = address_of(script, style.network) {
+        // An address has nothing that JSON escapes.
+        out.raw("\",\"scriptpubkey_address\":\"").raw(&address);
     }
-    out.raw("\",\"value\":")
-        .number(output.value.to_sat())
-        .raw("}");
+    out.raw("\"");
+    match (elements, style.network) {
+        (Some(more), Network::Elements(chain)) => {
+            elements::write_worth(out, more);
+            elements::write_pegout(out, chain, script, more);
+        }
+        _ => {
+            out.raw(",\"value\":").number(output.value.to_sat());
+        }
+    }
+    out.raw("}");
 }
 
-/// A block.
-pub(crate) fn block(out: &mut JsonBuf, block: &BlockSummary) {
+/// A block. `header` is its serialized header, where what it has instead of proof of work is wanted.
+pub(crate) fn block(out: &mut JsonBuf, block: &BlockSummary, header_bytes: Option<&[u8]>) {
     let header = &block.header;
     out.raw("{\"id\":").hash(block.hash);
     out.raw(",\"height\":").number(block.height);
@@ -181,10 +214,19 @@ pub(crate) fn block(out: &mut JsonBuf, block: &BlockSummary) {
         out.hash(header.prev_blockhash);
     }
     out.raw(",\"mediantime\":").number(block.median_time);
-    out.raw(",\"nonce\":").number(header.nonce);
-    out.raw(",\"bits\":").number(header.bits.to_consensus());
-    out.raw(",\"difficulty\":");
-    out.float(difficulty(header.bits)).raw("}");
+    match header.proof {
+        Proof::Work { bits, nonce } => {
+            out.raw(",\"nonce\":").number(nonce);
+            out.raw(",\"bits\":").number(bits.to_consensus());
+            out.raw(",\"difficulty\":").float(difficulty(bits));
+        }
+        Proof::Signed { .. } => {
+            if let Some(bytes) = header_bytes {
+                elements::write_ext(out, bytes);
+            }
+        }
+    }
+    out.raw("}");
 }
 
 /// Difficulty from the compact target, in the same floating point steps as the node: a quotient of mantissas, then
@@ -229,15 +271,22 @@ pub(crate) fn spends(out: &mut JsonBuf, spends: &[Option<Spending>]) {
     out.array(spends, |out, entry| spend(out, entry.as_ref()));
 }
 
-/// Unspent outputs.
-pub(crate) fn utxos(out: &mut JsonBuf, utxos: &[Unspent]) {
-    out.array(utxos, |out, utxo| {
+/// Unspent outputs; on Elements each with the output itself.
+pub(crate) fn utxos(out: &mut JsonBuf, utxos: &[(Unspent, Option<ElementsOutput>)]) {
+    out.array(utxos, |out, (utxo, elements)| {
         out.raw("{\"txid\":").hash(utxo.outpoint.txid);
         out.raw(",\"vout\":")
             .number(utxo.outpoint.vout)
             .raw(",\"status\":");
         status(out, utxo.block.as_ref());
-        out.raw(",\"value\":").number(utxo.value.to_sat()).raw("}");
+        match (elements, utxo.value) {
+            (Some(output), _) => elements::write_unspent(out, output),
+            (None, Some(value)) => {
+                out.raw(",\"value\":").number(value.to_sat());
+            }
+            (None, None) => {}
+        }
+        out.raw("}");
     });
 }
 
@@ -260,8 +309,8 @@ pub(crate) fn merkle_proof(out: &mut JsonBuf, proof: &MerkleProof) {
 /// The totals of a script; `field` and `asked` name it as the client did.
 pub(crate) fn script_stats(
     out: &mut JsonBuf,
-    field: &str,
-    asked: &str,
+    family: Family,
+    (field, asked): (&str, &str),
     chain: &ScriptStats,
     mempool: &ScriptStats,
 ) {
@@ -270,19 +319,25 @@ pub(crate) fn script_stats(
         .raw("\":\"")
         .raw(asked)
         .raw("\",\"chain_stats\":");
-    stats(out, chain);
+    stats(out, family, chain);
     out.raw(",\"mempool_stats\":");
-    stats(out, mempool);
+    stats(out, family, mempool);
     out.raw("}");
 }
 
-fn stats(out: &mut JsonBuf, stats: &ScriptStats) {
+/// Without sums on Elements, where amounts may be blinded.
+fn stats(out: &mut JsonBuf, family: Family, stats: &ScriptStats) {
+    let has_sums = family == Family::Bitcoin;
     out.raw("{\"funded_txo_count\":")
         .number(stats.funded_txo_count);
-    out.raw(",\"funded_txo_sum\":").number(stats.funded_txo_sum);
+    if has_sums {
+        out.raw(",\"funded_txo_sum\":").number(stats.funded_txo_sum);
+    }
     out.raw(",\"spent_txo_count\":")
         .number(stats.spent_txo_count);
-    out.raw(",\"spent_txo_sum\":").number(stats.spent_txo_sum);
+    if has_sums {
+        out.raw(",\"spent_txo_sum\":").number(stats.spent_txo_sum);
+    }
     out.raw(",\"tx_count\":").number(stats.tx_count).raw("}");
 }
 

@@ -2,7 +2,7 @@
 
 use bitcoin::opcodes::{Class, ClassifyContext, Opcode};
 use bitcoin::script::Instruction;
-use bitcoin::{Address, Network, Script, TxIn, TxOut};
+use bitcoin::{Script, TxIn, TxOut};
 
 /// First byte of the last witness item when that item is an annex.
 const ANNEX_TAG: u8 = 0x50;
@@ -42,11 +42,6 @@ fn starts_unspendably(script: &Script) -> bool {
         let class = Opcode::from(byte).classify(ClassifyContext::Legacy);
         class == Class::ReturnOp || class == Class::IllegalOp
     })
-}
-
-/// The address of a script, if it has one. A bare public key has none.
-pub(crate) fn address(script: &Script, network: Network) -> Option<Address> {
-    Address::from_script(script, network).ok()
 }
 
 /// The scripts that an input reveals.
@@ -134,31 +129,6 @@ mod tests {
             "multisig"
         );
         assert_eq!(script_type(&script("51"), true), "unknown");
-    }
-
-    #[test]
-    fn addresses_by_network() {
-        let anchor = script("51024e73");
-        for (network, text) in [
-            (Network::Bitcoin, "bc1pfeessrawgf"),
-            (Network::Testnet, "tb1pfees9rn5nz"),
-            (Network::Testnet4, "tb1pfees9rn5nz"),
-            (Network::Signet, "tb1pfees9rn5nz"),
-            (Network::Regtest, "bcrt1pfeesnyr2tx"),
-        ] {
-            assert_eq!(
-                address(&anchor, network).map(|a| a.to_string()).as_deref(),
-                Some(text)
-            );
-        }
-        assert_eq!(
-            address(
-                &script(&format!("21{}ac", "02".repeat(33))),
-                Network::Bitcoin
-            ),
-            None
-        );
-        assert_eq!(address(&script("0015aa"), Network::Bitcoin), None);
     }
 
     fn input(script_sig: &str, witness: &[&str]) -> TxIn {

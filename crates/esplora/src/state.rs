@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
-use bitcoin::Network;
 use bitcoin::hashes::Hash;
 use cairn_http::{Answer, BlockingPool, CacheClass, Conditions, ETag, HttpError, unchanged};
-use cairn_utxo_index::{BlockRef, Index, MempoolView, View};
+use cairn_utxo_index::{BlockRef, Index, MempoolView, Network, View};
 use tokio_util::sync::CancellationToken;
 
+use crate::assets::AssetRegistry;
 use crate::error::Failure;
 use crate::events::Hub;
 use crate::fragments::Fragments;
@@ -31,7 +31,7 @@ const MEMPOOL_HEADER: HeaderName = HeaderName::from_static("x-mempool");
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(10);
 
 /// How the API answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct EsploraOptions {
     /// Write what only the mempool line of servers has: `sigops` of a transaction, script type `multisig`.
     pub mempool_line: bool,
@@ -45,6 +45,8 @@ pub struct EsploraOptions {
     pub internal: bool,
     /// Serve `/block-template`.
     pub mining: bool,
+    /// What issuers say about assets (Elements).
+    pub registry: AssetRegistry,
 }
 
 impl Default for EsploraOptions {
@@ -56,6 +58,7 @@ impl Default for EsploraOptions {
             fragment_bytes: DEFAULT_FRAGMENT_BYTES,
             internal: false,
             mining: false,
+            registry: AssetRegistry::default(),
         }
     }
 }

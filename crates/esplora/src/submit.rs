@@ -2,9 +2,9 @@
 
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use bitcoin::Transaction;
-use bitcoin::consensus::encode::deserialize_hex;
+use bitcoin::hex::FromHex;
 use cairn_http::{Answer, CacheClass, HttpError, QueryParams, read_body};
+use cairn_utxo_index::WholeTx;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -67,7 +67,10 @@ async fn send(app: &App, text: &[u8]) -> Result {
 /// Shows what the node has just taken to everybody, before the next look at its mempool. The node has it whatever goes wrong
 /// here, so the sender hears of nothing.
 async fn accepted(app: &App, texts: impl Iterator<Item = &str>) {
-    let txs: Vec<Transaction> = texts.filter_map(|hex| deserialize_hex(hex).ok()).collect();
+    let family = app.network.family();
+    let txs: Vec<WholeTx> = texts
+        .filter_map(|hex| WholeTx::parse(family, Vec::from_hex(hex).ok()?).ok())
+        .collect();
     let index = app.index();
     match app.pool.run(move || index.add_accepted(txs)).await {
         Ok(Ok(_)) => {}

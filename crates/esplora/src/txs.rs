@@ -179,7 +179,11 @@ async fn merkleblock_proof(
     app.read(&conditions, move |reading| {
         let view = &reading.view;
         let block = view.confirming_block(&txid)?.ok_or_else(no_proof)?;
-        let header = view.header(&block.hash)?.ok_or_else(no_proof)?;
+        // Headers of Elements do not fit the form of this proof.
+        let header = view
+            .header(&block.hash)?
+            .and_then(|header| header.to_bitcoin());
+        let header = header.ok_or_else(no_proof)?;
         let txids = view.block_txids(&block.hash)?.ok_or_else(no_proof)?;
         if !txids.contains(&txid) {
             return Err(no_proof());

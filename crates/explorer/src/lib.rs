@@ -34,9 +34,8 @@ use axum::extract::{OriginalUri, State};
 use axum::middleware;
 use axum::response::Response;
 use axum::routing::get;
-use bitcoin::Network;
 use cairn_http::{BlockingPool, QueryParams};
-use cairn_utxo_index::Index;
+use cairn_utxo_index::{Index, Network};
 
 use crate::error::PageError;
 use crate::ledger::Ledger;

@@ -192,7 +192,19 @@ pub fn xor_folder(dir: &Path, key: [u8; 8]) -> io::Result<()> {
 
 /// The blocks of one plain block file; trailing zeros are fine, anything else out of place is an error. For files this crate
 /// trusts: fixtures and samples.
-pub fn parse_plain(mut bytes: &[u8], magic: [u8; 4]) -> io::Result<Vec<Block>> {
+pub fn parse_plain(bytes: &[u8], magic: [u8; 4]) -> io::Result<Vec<Block>> {
+    let bad = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
+    let records = split_plain(bytes, magic)?;
+    (0..)
+        .zip(&records)
+        .map(|(at, record)| {
+            bitcoin::consensus::deserialize(record).map_err(|e| bad(format!("record {at}: {e}")))
+        })
+        .collect()
+}
+
+/// The records of such a file as they are, of whatever chain.
+pub(crate) fn split_plain(mut bytes: &[u8], magic: [u8; 4]) -> io::Result<Vec<Vec<u8>>> {
     let bad = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
     let whole = bytes.len();
     let mut blocks = Vec::new();
@@ -205,9 +217,7 @@ pub fn parse_plain(mut bytes: &[u8], magic: [u8; 4]) -> io::Result<Vec<Block>> {
         let Some((record, rest)) = record else {
             return Err(bad(format!("no whole record at offset {at}")));
         };
-        let block = bitcoin::consensus::deserialize(record)
-            .map_err(|e| bad(format!("record at offset {at}: {e}")))?;
-        blocks.push(block);
+        blocks.push(record.to_vec());
         bytes = rest;
     }
     Ok(blocks)

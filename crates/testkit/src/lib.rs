@@ -11,6 +11,7 @@
 //! | a mempool with a plain model of it | [`MempoolModel`], [`MemoryMempool`] |
 //! | a Redis, a Redis Cluster, Sentinels | [`RedisServer`], [`RedisCluster`], [`RedisSentinels`] |
 //! | a real Antelope node, recorded sessions of one | [`antelope`] |
+//! | a chain of a real Elements node, branches of it, its rows in the node's words | [`elements`] |
 //! | real blocks and what a real node says about them | [`fixtures`] |
 //! | the bundled sample chain | [`sample`] |
 //! | calls of an application, a model of its ledger, a connection that breaks at any command | [`CallGenerator`], [`LedgerModel`], [`CuttingProxy`] |
@@ -21,6 +22,7 @@ pub mod antelope;
 mod bitcoind;
 mod blkfile;
 mod chain;
+pub mod elements;
 pub mod fixtures;
 mod generator;
 mod lock;

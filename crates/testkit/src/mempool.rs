@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bitcoin::{BlockHash, OutPoint, Transaction, TxOut, Txid};
+use cairn_utxo_chain::tx::WholeTx;
 use cairn_utxo_node::{MempoolListing, MempoolSource, MempoolStamp, SourceError};
 
 use crate::mine::COINBASE_MATURITY;
@@ -219,12 +220,12 @@ impl MempoolSource for MemoryMempool {
         })
     }
 
-    fn fetch(&self, txids: &[Txid]) -> Result<Vec<Option<Transaction>>, SourceError> {
+    fn fetch(&self, txids: &[Txid]) -> Result<Vec<Option<WholeTx>>, SourceError> {
         let mut state = self.lock();
         state.fetched += txids.len() as u64;
         Ok(txids
             .iter()
-            .map(|txid| state.txs.get(txid).cloned())
+            .map(|txid| state.txs.get(txid).cloned().map(WholeTx::from))
             .collect())
     }
 

@@ -5,9 +5,11 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bitcoin::block::Header;
 use bitcoin::consensus::serialize;
-use bitcoin::{Block, BlockHash, Txid};
+use bitcoin::hashes::Hash;
+use bitcoin::{BlockHash, Txid};
+use cairn_utxo_chain::walk::{BlockVisitor, TxPlace, walk_block};
+use cairn_utxo_chain::{Family, Header};
 use cairn_utxo_node::{ChainSource, HeaderRun, RawUnit, SourceError, Tip, Unit};
 
 use crate::model::Model;
@@ -19,6 +21,7 @@ struct State {
     /// Every block ever on it, serialized.
     blocks: HashMap<BlockHash, Arc<Vec<u8>>>,
     failing: bool,
+    family: Family,
 }
 
 /// A source whose chain the test sets.
@@ -41,11 +44,27 @@ impl MemorySource {
         let mut state = self.lock();
         state.chain.clear();
         for block in model.chain() {
-            state.chain.push((block.hash, block.block.header));
+            state.chain.push((block.hash, block.block.header.into()));
             state
                 .blocks
                 .entry(block.hash)
                 .or_insert_with(|| Arc::new(serialize(&*block.block)));
+        }
+        self.changed.notify_all();
+    }
+
+    /// Moves to a chain of serialized blocks, genesis first. Blocks of earlier ones stay readable.
+    pub fn follow_raw<'a>(&self, family: Family, blocks: impl Iterator<Item = &'a [u8]>) {
+        let mut state = self.lock();
+        state.family = family;
+        state.chain.clear();
+        for raw in blocks {
+            let (header, _) = Header::decode(family, raw).expect("a test's own block");
+            state.chain.push((header.hash, header));
+            state
+                .blocks
+                .entry(header.hash)
+                .or_insert_with(|| Arc::new(raw.to_vec()));
         }
         self.changed.notify_all();
     }
@@ -156,15 +175,30 @@ impl ChainSource for MemorySource {
     }
 
     fn transaction(&self, txid: &Txid, block: &BlockHash) -> Result<Vec<u8>, SourceError> {
-        let bytes = self.bytes(block)?;
-        let decoded: Block = bitcoin::consensus::deserialize(&bytes)
+        /// Where each transaction ends, and its id.
+        #[derive(Default)]
+        struct Ends(Vec<([u8; 32], usize)>);
+        impl BlockVisitor for Ends {
+            fn spend(&mut self, _vin: u32, _outpoint: [u8; 36]) {}
+            fn tx(&mut self, tx: TxPlace) {
+                let start = self.0.last().map_or(0, |(_, end)| *end);
+                self.0.push((tx.txid, start + tx.length));
+            }
+        }
+        let (bytes, family) = (self.bytes(block)?, self.lock().family);
+        let mut ends = Ends::default();
+        let place = walk_block(family, &bytes, &mut ends)
             .map_err(|error| SourceError::Damaged(format!("block {block}: {error}")))?;
-        decoded
-            .txdata
-            .iter()
-            .find(|tx| tx.compute_txid() == *txid)
-            .map(serialize)
-            .ok_or_else(|| SourceError::Missing(format!("no transaction {txid} in block {block}")))
+        let mut start = place.first_tx;
+        for (id, end) in ends.0 {
+            let end = place.first_tx + end;
+            if id == txid.to_byte_array() {
+                return Ok(bytes[start..end].to_vec());
+            }
+            start = end;
+        }
+        let text = format!("no transaction {txid} in block {block}");
+        Err(SourceError::Missing(text))
     }
 
     fn wait(&self, tip: &BlockHash, timeout: Duration) {

@@ -382,11 +382,7 @@ fn the_source_in_memory_tells_the_chain() -> anyhow::Result<()> {
     assert_eq!((all.start_height, all.headers.len()), (0, 61));
     let fork = chain.fork(5, 8);
     source.follow(chain.model());
-    let old: BTreeSet<_> = all
-        .headers
-        .iter()
-        .map(|header| header.block_hash())
-        .collect();
+    let old: BTreeSet<_> = all.headers.iter().map(|header| header.hash).collect();
     let run = source.headers(&|hash| old.contains(hash).then_some(0), None)?;
     assert_eq!((run.start_height, run.headers.len()), (56, 8));
     assert_eq!(run.tip.map(|tip| tip.height), Some(63));

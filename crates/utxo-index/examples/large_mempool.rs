@@ -75,7 +75,7 @@ fn main() -> Result<()> {
         // A replacement: one goes, one comes.
         let tx = pay(coin, n, 5_000);
         accepted += timed(|| {
-            ensure!(index.add_accepted(vec![tx])? == 1, "it replaces");
+            ensure!(index.add_accepted(vec![tx.into()])? == 1, "it replaces");
             Ok(())
         })?;
     }

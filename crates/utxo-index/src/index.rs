@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use bitcoin::Network;
+use cairn_utxo_chain::{Family as ChainFamily, Network};
 use cairn_utxo_node::{ChainSource, SourceError, Tip};
 
 use crate::bulk::{self, BulkJob, LoadTuning};
@@ -61,7 +61,8 @@ pub struct IndexConfig {
 
 impl IndexConfig {
     /// An index with all defaults.
-    pub fn new(dir: impl Into<PathBuf>, network: Network) -> Self {
+    pub fn new(dir: impl Into<PathBuf>, network: impl Into<Network>) -> Self {
+        let network = network.into();
         Self {
             dir: dir.into(),
             network,
@@ -72,7 +73,7 @@ impl IndexConfig {
             scan_rows_max: 0,
             memory_bytes: MEMORY_BYTES_DEFAULT,
             threads: 0,
-            reorg_depth_max: if network == Network::Bitcoin {
+            reorg_depth_max: if network.is_main() {
                 MAINNET_REORG_DEPTH_MAX
             } else {
                 u32::MAX
@@ -88,7 +89,7 @@ impl IndexConfig {
             light_mode: self.light_mode,
             address_search: self.address_search,
             index_unspendables: self.index_unspendables,
-            elements: false,
+            elements: self.network.family() == ChainFamily::Elements,
         }
     }
 }
@@ -221,9 +222,7 @@ impl Index {
         let stores = Arc::new(open_stores(&config, tuning)?);
         let opened = headers::load(&stores, config.network)?;
         let index = Self {
-            tree: Arc::new(RwLock::new(HeaderTree::new(
-                bitcoin::constants::genesis_block(config.network).block_hash(),
-            ))),
+            tree: Arc::new(RwLock::new(HeaderTree::new(config.network.genesis_hash()))),
             state: Mutex::new(SyncState {
                 chain: Chain::default(),
                 stale: Vec::new(),
@@ -260,6 +259,11 @@ impl Index {
     /// Where the indexer is.
     pub fn progress(&self) -> Progress {
         self.progress.read()
+    }
+
+    /// Which chain.
+    pub fn network(&self) -> Network {
+        self.config.network
     }
 
     /// The options it was opened with.

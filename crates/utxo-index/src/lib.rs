@@ -9,6 +9,7 @@
 //! | store | `engine` | RocksDB: families, batches, snapshots, cursors |
 //! | chain | `headers`, `follow`, `bulk`, [`mempool`], [`view`], [`verify`] | blocks, reorganisations, unconfirmed transactions, questions |
 
+mod asset_events;
 mod bulk;
 mod dump;
 mod engine;

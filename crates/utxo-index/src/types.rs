@@ -2,10 +2,12 @@
 
 use std::fmt;
 
-use bitcoin::block::Header;
 use bitcoin::hashes::{Hash, sha256};
 use bitcoin::hex::DisplayHex;
-use bitcoin::{Amount, BlockHash, OutPoint, Transaction, TxMerkleNode, TxOut, Txid};
+use bitcoin::{Amount, BlockHash, OutPoint, TxMerkleNode, Txid};
+pub use cairn_utxo_chain::{
+    AssetId, ElementsChain, Family, Field, Header, Network, Output, Proof, Tx, tx::WholeTx,
+};
 
 /// SHA-256 of a scriptPubKey, in the order SHA-256 outputs it (the order of the HTTP path and of the rows; the
 /// Electrum protocol uses the reverse).
@@ -70,16 +72,16 @@ pub struct TxRecord {
     /// Its id.
     pub txid: Txid,
     /// The decoded transaction.
-    pub tx: Transaction,
+    pub tx: Tx,
     /// Serialized size in bytes, witness included.
     pub size: u32,
     /// Weight units.
     pub weight: u32,
     /// The confirming block; `None`: not on the best chain.
     pub block: Option<BlockRef>,
-    /// The spent output of each input, in input order; `None` for the coinbase's.
-    pub prevouts: Vec<Option<TxOut>>,
-    /// Fee in satoshi; 0 for the coinbase.
+    /// The spent output of each input, in input order; `None` for what spends none: a coinbase, a peg-in.
+    pub prevouts: Vec<Option<Output>>,
+    /// Fee in base units; 0 for the coinbase.
     pub fee: u64,
 }
 
@@ -110,8 +112,8 @@ pub struct Spending {
 pub struct Unspent {
     /// Where.
     pub outpoint: OutPoint,
-    /// How much.
-    pub value: Amount,
+    /// How much; `None`: blinded.
+    pub value: Option<Amount>,
     /// The block that confirms it; `None`: unconfirmed.
     pub block: Option<BlockRef>,
 }
@@ -121,8 +123,8 @@ pub struct Unspent {
 pub struct Utxo {
     /// Where.
     pub outpoint: OutPoint,
-    /// How much.
-    pub value: Amount,
+    /// How much; `None`: blinded.
+    pub value: Option<Amount>,
     /// The block that confirms it.
     pub block: BlockRef,
 }
@@ -140,6 +142,79 @@ pub struct ScriptStats {
     pub spent_txo_count: u64,
     /// Their sum, satoshi.
     pub spent_txo_sum: u64,
+}
+
+/// Where an asset was issued first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AssetIssue {
+    /// The issuing transaction.
+    pub txid: Txid,
+    /// Which of its inputs.
+    pub vin: u32,
+    /// What that input spends; the asset's id follows from it and the contract.
+    pub spent: OutPoint,
+    /// The token that allows to issue more.
+    pub token: AssetId,
+    /// Hash of the contract, internal byte order; `None`: there is none.
+    pub contract_hash: Option<[u8; 32]>,
+    /// The block that confirms it; `None`: unconfirmed.
+    pub block: Option<BlockRef>,
+}
+
+/// How much there is of an asset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Supply {
+    /// Base units.
+    Known(u64),
+    /// An issued amount is blinded.
+    Blinded,
+}
+
+/// Totals of an asset over the best chain, or of its unconfirmed transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AssetStats {
+    /// Of an issued asset.
+    Issued(IssuedStats),
+    /// Of the chain's native asset.
+    Native(NativeStats),
+}
+
+/// Totals of an issued asset. Amounts are base units; those that are blinded are not in them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct IssuedStats {
+    /// Transactions that issue, burn or openly transfer it.
+    pub tx_count: u64,
+    /// Issuances, the first one and those of more.
+    pub issuance_count: u64,
+    /// Sum of the issued amounts.
+    pub issued_amount: u64,
+    /// Sum of what can never be spent.
+    pub burned_amount: u64,
+    /// Whether an issued amount is blinded: then the supply is unknown.
+    pub has_blinded_issuances: bool,
+    /// Reissuance tokens of the first issuance; `None`: blinded, or issued elsewhere.
+    pub reissuance_tokens: Option<u64>,
+    /// Of those, what can never be spent.
+    pub burned_reissuance_tokens: u64,
+}
+
+/// Totals of the native asset. Amounts are base units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NativeStats {
+    /// Transactions that peg in, peg out or burn.
+    pub tx_count: u64,
+    /// Peg-ins.
+    pub peg_in_count: u64,
+    /// Their sum.
+    pub peg_in_amount: u64,
+    /// Peg-outs.
+    pub peg_out_count: u64,
+    /// Their sum.
+    pub peg_out_amount: u64,
+    /// Outputs that can never be spent.
+    pub burn_count: u64,
+    /// Their sum.
+    pub burned_amount: u64,
 }
 
 /// Position of a transaction in its block, with the sibling hashes that prove it.

@@ -13,7 +13,7 @@ fn row(db: Db, config: &IndexConfig) -> Version {
             LAYOUT_VERSION
         },
         features: config.features(),
-        genesis: bitcoin::constants::genesis_block(config.network).block_hash(),
+        genesis: config.network.genesis_hash(),
     }
 }
 

@@ -6,12 +6,13 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bitcoin::consensus::encode;
-use bitcoin::{Block, BlockHash, Network, Txid};
+use bitcoin::hashes::Hash;
+use bitcoin::{BlockHash, Txid};
+use cairn_utxo_chain::Network;
+use cairn_utxo_chain::walk::{BlockVisitor, TxPlace, walk_block};
 use tokio_util::sync::CancellationToken;
 
 use crate::blk::{BlockFiles, Event, HeaderTree};
-use crate::network;
 use crate::source::{ChainSource, HeaderRun, RawUnit, SourceError, Tip, Unit};
 
 /// How often a waiting caller's stop and the newest file are looked at.
@@ -28,11 +29,12 @@ pub struct FilesSource {
 
 impl FilesSource {
     /// A source over files that were opened already. Calls return [`SourceError::Stopped`] after `stop` is cancelled.
-    pub fn new(files: BlockFiles, network: Network, stop: CancellationToken) -> Self {
+    pub fn new(files: BlockFiles, network: impl Into<Network>, stop: CancellationToken) -> Self {
+        let network = network.into();
         Self {
             files,
             network,
-            tree: Mutex::new(HeaderTree::new(network::genesis_hash(network))),
+            tree: Mutex::new(HeaderTree::new(network.genesis_hash())),
             stop,
         }
     }
@@ -76,7 +78,7 @@ impl FilesSource {
         }
         self.files.with_records(|records| tree.tip(records)).ok_or_else(|| {
             let folder = self.files.folder().display();
-            let network = network::name(self.network);
+            let network = self.network.name();
             SourceError::Refused(if summary.files == 0 {
                 format!("{folder} holds no blk*.dat file: check blocks_dir, or set rpc_url")
             } else {
@@ -100,6 +102,26 @@ impl FilesSource {
             self.files.folder().display(),
             hashes.first().map(ToString::to_string).unwrap_or_default()
         ))
+    }
+}
+
+/// Looks for a transaction in a block.
+struct Search {
+    txid: [u8; 32],
+    /// Bytes of the transactions so far.
+    passed: usize,
+    /// Where it begins behind the start of the first one, and its length.
+    found: Option<(usize, usize)>,
+}
+
+impl BlockVisitor for Search {
+    fn spend(&mut self, _vin: u32, _outpoint: [u8; 36]) {}
+
+    fn tx(&mut self, tx: TxPlace) {
+        if tx.txid == self.txid {
+            self.found.get_or_insert((self.passed, tx.length));
+        }
+        self.passed += tx.length;
     }
 }
 
@@ -176,20 +198,24 @@ impl ChainSource for FilesSource {
 
     fn transaction(&self, txid: &Txid, block: &BlockHash) -> Result<Vec<u8>, SourceError> {
         let bytes = self.block(block)?;
-        let decoded: Block = encode::deserialize(&bytes).map_err(|error| {
+        let mut search = Search {
+            txid: txid.to_byte_array(),
+            passed: 0,
+            found: None,
+        };
+        let place = walk_block(self.network.family(), &bytes, &mut search).map_err(|error| {
             SourceError::Damaged(format!(
                 "block {block} in {} does not decode: {error}",
                 self.files.folder().display()
             ))
         })?;
-        decoded
-            .txdata
-            .iter()
-            .find(|tx| tx.compute_txid() == *txid)
-            .map(encode::serialize)
-            .ok_or_else(|| {
-                SourceError::Missing(format!("transaction {txid} is not in block {block}"))
-            })
+        let found = search.found.and_then(|(start, length)| {
+            let start = place.first_tx + start;
+            bytes.get(start..start + length)
+        });
+        found.map(<[u8]>::to_vec).ok_or_else(|| {
+            SourceError::Missing(format!("transaction {txid} is not in block {block}"))
+        })
     }
 
     fn wait(&self, _tip: &BlockHash, timeout: Duration) {

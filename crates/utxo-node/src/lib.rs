@@ -1,4 +1,4 @@
-//! Where blocks come from: a `bitcoind` (RPC, REST) and its `blk*.dat` files.
+//! Where blocks come from: a `bitcoind` or `elementsd` (RPC, REST) and its `blk*.dat` files.
 //!
 //! This crate knows nodes and files and nothing of the index. What it hands on is a [`ChainSource`]: the best tip,
 //! the headers up to it, and the raw bytes of blocks. It decodes headers; bodies only where a file's framing is in doubt or
@@ -28,6 +28,6 @@ pub use hints::Hints;
 pub use mempool::{MempoolListing, MempoolSource, MempoolStamp, NodeMempool};
 pub use node::Node;
 pub use node_source::{NodeFiles, NodeSource};
-pub use open::{OpenedSource, SourceConfig, open_source};
+pub use open::{OpenedSource, SourceConfig, genesis_block, open_source};
 pub use rpc::{NodeError, RpcFailure};
 pub use source::{ChainSource, HeaderRun, RawUnit, SourceError, Tip, Unit};

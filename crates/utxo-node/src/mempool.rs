@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use bitcoin::{BlockHash, Transaction, Txid};
+use bitcoin::{BlockHash, Txid};
+use cairn_utxo_chain::tx::WholeTx;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -53,7 +54,7 @@ pub trait MempoolSource: Send + Sync {
     ///
     /// # Errors
     /// See [`SourceError`].
-    fn fetch(&self, txids: &[Txid]) -> Result<Vec<Option<Transaction>>, SourceError>;
+    fn fetch(&self, txids: &[Txid]) -> Result<Vec<Option<WholeTx>>, SourceError>;
 
     /// A glance that costs the node next to nothing.
     ///
@@ -124,9 +125,9 @@ impl MempoolSource for NodeMempool {
         })
     }
 
-    fn fetch(&self, txids: &[Txid]) -> Result<Vec<Option<Transaction>>, SourceError> {
+    fn fetch(&self, txids: &[Txid]) -> Result<Vec<Option<WholeTx>>, SourceError> {
         self.wait_for(async {
-            let parts: Vec<Vec<Option<Transaction>>> = stream::iter(txids.chunks(BATCH_TXS))
+            let parts: Vec<Vec<Option<WholeTx>>> = stream::iter(txids.chunks(BATCH_TXS))
                 .map(|part| self.node.mempool_transactions(part))
                 .buffered(BATCHES_AT_ONCE)
                 .try_collect()

@@ -1,24 +1,28 @@
-//! What a Bitcoin network looks like from outside: magic, genesis, names, folders.
+//! What a network looks like from outside: magic, names, folders, how blocks are proven.
 //!
 //! The magic is the four bytes before every record of a block file. They are given in file order.
 
-use bitcoin::blockdata::constants::genesis_block;
+use bitcoin::Target;
 use bitcoin::consensus::Encodable;
 use bitcoin::hashes::{Hash, sha256d};
-use bitcoin::{BlockHash, Network, Target};
+use cairn_utxo_chain::Network;
+use cairn_utxo_chain::network::ElementsKind;
 
-/// The networks Cairn knows by name.
-pub const NETWORKS: [Network; 5] = [
-    Network::Bitcoin,
-    Network::Testnet,
-    Network::Testnet4,
-    Network::Signet,
-    Network::Regtest,
+/// The networks of Bitcoin that Cairn knows by name.
+pub const NETWORKS: [bitcoin::Network; 5] = [
+    bitcoin::Network::Bitcoin,
+    bitcoin::Network::Testnet,
+    bitcoin::Network::Testnet4,
+    bitcoin::Network::Signet,
+    bitcoin::Network::Regtest,
 ];
 
 /// Magic of a network (of signet: with the default challenge).
-pub fn magic(network: Network) -> [u8; 4] {
-    network.magic().to_bytes()
+pub fn magic(network: impl Into<Network>) -> [u8; 4] {
+    match network.into() {
+        Network::Bitcoin(network) => network.magic().to_bytes(),
+        Network::Elements(chain) => chain.kind.magic(),
+    }
 }
 
 /// Magic of a signet with its own challenge script: the first four bytes of the double SHA-256 of the script with its
@@ -33,40 +37,31 @@ pub fn signet_magic(challenge: &[u8]) -> [u8; 4] {
     [hash[0], hash[1], hash[2], hash[3]]
 }
 
-/// Hash of block 0.
-pub fn genesis_hash(network: Network) -> BlockHash {
-    genesis_block(network).block_hash()
-}
-
-/// The easiest target a header of this network may claim.
-pub fn pow_limit(network: Network) -> Target {
-    network.params().max_attainable_target
-}
-
-/// The name used in Cairn's configuration.
-pub fn name(network: Network) -> &'static str {
-    match network {
-        Network::Bitcoin => "mainnet",
-        Network::Testnet => "testnet",
-        Network::Testnet4 => "testnet4",
-        Network::Signet => "signet",
-        _ => "regtest",
+/// The easiest target a header of this network may claim; `None` where blocks are signed and not worked for.
+pub fn pow_limit(network: impl Into<Network>) -> Option<Target> {
+    match network.into() {
+        Network::Bitcoin(network) => Some(network.params().max_attainable_target),
+        Network::Elements(_) => None,
     }
 }
 
-/// The name a node gives in `getblockchaininfo`.
-pub fn core_name(network: Network) -> &'static str {
-    network.to_core_arg()
+/// The name a node gives in `getblockchaininfo`; `None` where its operator chose it.
+pub fn core_name(network: impl Into<Network>) -> Option<&'static str> {
+    match network.into() {
+        Network::Bitcoin(network) => Some(network.to_core_arg()),
+        Network::Elements(chain) => chain.kind.node_name(),
+    }
 }
 
 /// The folder of the network below the node's data folder; empty for mainnet.
-pub fn node_folder(network: Network) -> &'static str {
-    match network {
-        Network::Bitcoin => "",
-        Network::Testnet => "testnet3",
-        Network::Testnet4 => "testnet4",
-        Network::Signet => "signet",
-        _ => "regtest",
+pub fn node_folder(network: impl Into<Network>) -> &'static str {
+    match network.into() {
+        Network::Bitcoin(bitcoin::Network::Bitcoin) => "",
+        Network::Bitcoin(bitcoin::Network::Testnet) => "testnet3",
+        Network::Bitcoin(bitcoin::Network::Testnet4) => "testnet4",
+        Network::Bitcoin(bitcoin::Network::Signet) => "signet",
+        Network::Bitcoin(_) => "regtest",
+        Network::Elements(chain) => chain.kind.node_folder(),
     }
 }
 
@@ -75,13 +70,17 @@ pub(crate) fn name_of_magic(bytes: [u8; 4]) -> Option<&'static str> {
     // Regtest and Liquid share a magic, so one name would be a guess.
     match bytes {
         [0xfa, 0xbf, 0xb5, 0xda] => return Some("regtest or Liquid"),
-        [0x41, 0x0e, 0xdd, 0x62] => return Some("liquidtestnet"),
         _ => {}
     }
-    NETWORKS
-        .iter()
-        .find(|network| magic(**network) == bytes)
-        .map(|network| name(*network))
+    let kind = ElementsKind::ALL
+        .into_iter()
+        .find(|kind| kind.magic() == bytes);
+    kind.map(ElementsKind::name).or_else(|| {
+        let network = NETWORKS
+            .into_iter()
+            .find(|network| magic(*network) == bytes);
+        network.map(|network| Network::Bitcoin(network).name())
+    })
 }
 
 #[cfg(test)]
@@ -91,6 +90,7 @@ mod tests {
 
     #[test]
     fn magics_are_those_in_the_files() {
+        use bitcoin::Network;
         let expected: [(Network, [u8; 4]); 5] = [
             (Network::Bitcoin, [0xf9, 0xbe, 0xb4, 0xd9]),
             (Network::Testnet, [0x0b, 0x11, 0x09, 0x07]),
@@ -114,7 +114,10 @@ mod tests {
 
     #[test]
     fn core_names_are_those_of_getblockchaininfo() {
-        let names: Vec<_> = NETWORKS.iter().map(|network| core_name(*network)).collect();
+        let names: Vec<_> = NETWORKS
+            .iter()
+            .filter_map(|network| core_name(*network))
+            .collect();
         assert_eq!(names, ["main", "test", "testnet4", "signet", "regtest"]);
     }
 }

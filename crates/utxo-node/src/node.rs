@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bitcoin::block::Header;
-use bitcoin::consensus::encode;
-use bitcoin::{Amount, BlockHash, Transaction, Txid};
+use bitcoin::{Amount, BlockHash, Txid};
+use cairn_utxo_chain::tx::WholeTx;
+use cairn_utxo_chain::{Family, Header};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::blk::{HEADER_LEN, header_hash};
+use crate::blk::header_hash;
 use crate::rpc::{
     BlockNotice, ChainInfo, Credentials, FeeEstimate, HeaderInfo, MempoolInfo, NetworkInfo,
     NodeError, RpcClient, TxOutSetInfo, Txids, decode, decode_header, decode_hex,
@@ -25,6 +25,7 @@ const WAIT_GRACE: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone)]
 pub struct Node {
     rpc: Arc<RpcClient>,
+    family: Family,
 }
 
 impl Node {
@@ -35,7 +36,13 @@ impl Node {
     pub fn new(url: &str, credentials: Credentials) -> Result<Self, NodeError> {
         Ok(Self {
             rpc: Arc::new(RpcClient::new(url, credentials)?),
+            family: Family::Bitcoin,
         })
+    }
+
+    /// The same node, of a chain of this family; without it nodes are taken for Bitcoin's.
+    pub fn of_family(self, family: Family) -> Self {
+        Self { family, ..self }
     }
 
     /// The URL without credentials.
@@ -104,7 +111,7 @@ impl Node {
             .collect()
     }
 
-    /// `getblockheader`, the 80 bytes. Verified against the hash.
+    /// `getblockheader` as bytes, decoded. Verified against the hash.
     ///
     /// # Errors
     /// See [`NodeError`].
@@ -130,8 +137,8 @@ impl Node {
             .iter()
             .zip(answers)
             .map(|(hash, answer)| {
-                let header = decode_header(METHOD, &answer?)?;
-                if header.block_hash() == *hash {
+                let header = decode_header(METHOD, self.family, &answer?)?;
+                if header.hash == *hash {
                     Ok(header)
                 } else {
                     Err(other_block(METHOD, hash))
@@ -158,7 +165,7 @@ impl Node {
             METHOD,
             &self.rpc.call(METHOD, &[text(hash), 0.into()]).await?,
         )?;
-        if header_hash(&bytes) == Some(*hash) {
+        if header_hash(self.family, &bytes) == Some(*hash) {
             Ok(bytes)
         } else {
             Err(other_block(METHOD, hash))
@@ -179,8 +186,8 @@ impl Node {
         let mut params = vec![text(txid), false.into()];
         params.extend(block.map(text));
         let bytes = decode_hex(METHOD, &self.rpc.call(METHOD, &params).await?)?;
-        match encode::deserialize::<Transaction>(&bytes) {
-            Ok(tx) if tx.compute_txid() == *txid => Ok(bytes),
+        match WholeTx::parse(self.family, bytes) {
+            Ok(tx) if tx.txid == *txid => Ok(tx.raw),
             _ => Err(NodeError::Answer(format!(
                 "{METHOD} gave something else than transaction {txid}"
             ))),
@@ -203,7 +210,7 @@ impl Node {
     pub async fn mempool_transactions(
         &self,
         txids: &[Txid],
-    ) -> Result<Vec<Option<Transaction>>, NodeError> {
+    ) -> Result<Vec<Option<WholeTx>>, NodeError> {
         match self.raw_transactions(txids).await {
             // An answer that is too large for us in one piece comes one by one.
             Err(NodeError::Answer(_)) if txids.len() > 1 => {
@@ -217,10 +224,7 @@ impl Node {
         }
     }
 
-    async fn raw_transactions(
-        &self,
-        txids: &[Txid],
-    ) -> Result<Vec<Option<Transaction>>, NodeError> {
+    async fn raw_transactions(&self, txids: &[Txid]) -> Result<Vec<Option<WholeTx>>, NodeError> {
         const METHOD: &str = "getrawtransaction";
         let params: Vec<Vec<Value>> = txids
             .iter()
@@ -236,8 +240,8 @@ impl Node {
                     Err(error) if error.is_not_found() => return Ok(None),
                     Err(error) => return Err(error),
                 };
-                match encode::deserialize::<Transaction>(&decode_hex(METHOD, &raw)?) {
-                    Ok(tx) if tx.compute_txid() == *txid => Ok(Some(tx)),
+                match WholeTx::parse(self.family, decode_hex(METHOD, &raw)?) {
+                    Ok(tx) if tx.txid == *txid => Ok(Some(tx)),
                     _ => Err(NodeError::Answer(format!(
                         "{METHOD} gave something else than transaction {txid}"
                     ))),
@@ -368,7 +372,7 @@ impl Node {
     /// A block over REST, verified against the hash; `None` if the node does not give it this way.
     pub(crate) async fn rest_block(&self, hash: &BlockHash) -> Result<Option<Vec<u8>>, NodeError> {
         let bytes = self.rpc.rest(&format!("/rest/block/{hash}.bin")).await?;
-        Ok(bytes.filter(|bytes| header_hash(bytes) == Some(*hash)))
+        Ok(bytes.filter(|bytes| header_hash(self.family, bytes) == Some(*hash)))
     }
 
     /// Up to [`REST_HEADERS_MAX`] headers of the best chain from a block on; `None` if the node does not give them this way.
@@ -385,11 +389,16 @@ impl Node {
         else {
             return Ok(None);
         };
-        let headers: Result<Vec<Header>, _> =
-            bytes.chunks(HEADER_LEN).map(encode::deserialize).collect();
-        Ok(headers
-            .ok()
-            .filter(|headers| headers.len() <= count as usize))
+        let mut headers = Vec::new();
+        let mut rest = &bytes[..];
+        while !rest.is_empty() && headers.len() < count as usize {
+            let Ok((header, length)) = Header::decode(self.family, rest) else {
+                return Ok(None);
+            };
+            headers.push(header);
+            rest = &rest[length..];
+        }
+        Ok(rest.is_empty().then_some(headers))
     }
 }
 

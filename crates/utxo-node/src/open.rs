@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bitcoin::Network;
+use cairn_utxo_chain::Network;
 use secrecy::SecretString;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -62,9 +62,9 @@ impl fmt::Debug for SourceConfig {
 
 impl SourceConfig {
     /// A configuration of a network with nothing else set.
-    pub fn new(network: Network) -> Self {
+    pub fn new(network: impl Into<Network>) -> Self {
         Self {
-            network,
+            network: network.into(),
             rpc_url: String::new(),
             rpc_cookie_file: None,
             rpc_user: String::new(),
@@ -176,12 +176,40 @@ pub fn open_source(
             node: None,
         });
     }
-    let node = Node::new(&config.rpc_url, config.credentials()?)?;
+    let node =
+        Node::new(&config.rpc_url, config.credentials()?)?.of_family(config.network.family());
     let source = NodeSource::new(node.clone(), config.network, files, runtime, stop);
     Ok(OpenedSource {
         source: Arc::new(source),
         node: Some(node),
     })
+}
+
+/// The genesis block, serialized, of the chain that a configuration leads to: from its block files, or else from its node.
+/// This is how a chain of Elements that is not a public one is known; of the configured network only the names count.
+///
+/// # Errors
+/// See [`SourceError`]; [`SourceError::Unavailable`] if the node does not answer now.
+pub fn genesis_block(config: &SourceConfig, runtime: &Handle) -> Result<Vec<u8>, SourceError> {
+    if let Some((dir, named)) = config.blocks_dir()
+        && (named || readable(&dir))
+    {
+        let files = BlockFiles::open(&dir, config.network, config.configured_magic())?;
+        if let Some(block) = files.genesis()? {
+            return Ok(block);
+        }
+        if config.rpc_url.is_empty() {
+            return Err(SourceError::Refused(format!(
+                "{} holds no genesis block: the files from blk00000.dat on are needed to index without a node (or set \
+                 rpc_url)",
+                dir.display()
+            )));
+        }
+    }
+    let node =
+        Node::new(&config.rpc_url, config.credentials()?)?.of_family(config.network.family());
+    let block = runtime.block_on(async { node.block(&node.block_hash(0).await?).await })?;
+    Ok(block)
 }
 
 fn readable(dir: &Path) -> bool {
@@ -191,6 +219,7 @@ fn readable(dir: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bitcoin::Network;
 
     fn config(network: Network) -> SourceConfig {
         SourceConfig {

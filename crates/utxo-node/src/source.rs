@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use bitcoin::block::Header;
 use bitcoin::{BlockHash, Txid};
+use cairn_utxo_chain::Header;
 
 /// The best block of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct Unit {
 pub struct RawUnit {
     /// All bytes read, already without XOR obfuscation.
     pub bytes: Vec<u8>,
-    /// Each wanted block with its place in `bytes`. The block hash has been verified against the 80 header bytes;
+    /// Each wanted block with its place in `bytes`. The block hash has been verified against the header;
     /// whether the transactions fit the merkle root has not.
     pub blocks: Vec<(BlockHash, Range<usize>)>,
 }

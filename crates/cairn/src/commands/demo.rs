@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use bitcoin::Address;
 use cairn_antelope_ship::ReplaySource;
-use cairn_config::{Config, Environment, Listen, Loaded, Sources, network_name};
+use cairn_config::{Config, Environment, Listen, Loaded, Sources};
 use cairn_stream::ChainLabel;
 use cairn_telemetry::routes::{METRICS_PATH, READY_PATH};
 use cairn_telemetry::{Health, Logs, State};
+use cairn_utxo_chain::address::address_of;
 use cairn_utxo_index::View;
 use flate2::read::GzDecoder;
 use tempfile::TempDir;
@@ -36,6 +36,10 @@ const SAMPLE_FOLDER: &str = "sample/blocks";
 const SAMPLE_FILE: &str = "blk00000.dat";
 /// The chain's id.
 const CHAIN_ID: &str = "bitcoin-regtest";
+/// A small chain of a real Elements node, packed; its folder, and its id in URLs.
+const LIQUID_SAMPLE: &[u8] = include_bytes!("../../../../samples/elementsregtest.blk.gz");
+const LIQUID_FOLDER: &str = "sample/liquid-blocks";
+const LIQUID_ID: &str = "liquid-regtest";
 /// The sample Antelope chain: the State History session of a real node, recorded.
 const ANTELOPE_SAMPLE: &[u8] =
     include_bytes!("../../../testkit/fixtures/antelope/main/frames.bin.gz");
@@ -62,8 +66,10 @@ pub(crate) fn run(common: &Common, args: &DemoArgs) -> Result<ExitCode, Failure>
         ));
     }
     let folder = Folder::choose(common.data_dir.as_deref(), args.keep)?;
-    let blocks = unpack_sample(folder.path())?;
-    let mut loaded = settings::load(&demo_sources(common, folder.path(), &blocks)?)?;
+    let blocks = unpack_sample(folder.path(), SAMPLE_FOLDER, SAMPLE)?;
+    let liquid_blocks = unpack_sample(folder.path(), LIQUID_FOLDER, LIQUID_SAMPLE)?;
+    let sources = demo_sources(common, folder.path(), &blocks, &liquid_blocks)?;
+    let mut loaded = settings::load(&sources)?;
     let logs = settings::start_logs(&loaded)?;
     system::raise_open_files();
     let runtime = system::runtime()?;
@@ -122,9 +128,9 @@ impl Folder {
     }
 }
 
-/// Writes the sample's block file unless it is there already; the folder with it.
-fn unpack_sample(data_dir: &Path) -> anyhow::Result<PathBuf> {
-    let folder = data_dir.join(SAMPLE_FOLDER);
+/// Writes a sample's block file unless it is there already; the folder with it.
+fn unpack_sample(data_dir: &Path, folder: &str, sample: &[u8]) -> anyhow::Result<PathBuf> {
+    let folder = data_dir.join(folder);
     let path = folder.join(SAMPLE_FILE);
     if path.exists() {
         return Ok(folder);
@@ -133,7 +139,7 @@ fn unpack_sample(data_dir: &Path) -> anyhow::Result<PathBuf> {
         .with_context(|| format!("cannot make {}", folder.display()))?;
     // Under another name until it is whole: a killed demo must not leave half a chain behind.
     let unfinished = folder.join("unfinished");
-    let copied = unpack(SAMPLE, &unfinished)
+    let copied = unpack(sample, &unfinished)
         .and_then(|()| std::fs::rename(&unfinished, &path).map_err(Into::into));
     copied.with_context(|| format!("cannot unpack the sample chain to {}", path.display()))?;
     Ok(folder)
@@ -153,7 +159,12 @@ fn unpack(packed: &[u8], path: &Path) -> anyhow::Result<()> {
 }
 
 /// The embedded configuration. The environment has no say in it, the command line has.
-fn demo_sources(common: &Common, data_dir: &Path, blocks: &Path) -> Result<Sources, Failure> {
+fn demo_sources(
+    common: &Common,
+    data_dir: &Path,
+    blocks: &Path,
+    liquid_blocks: &Path,
+) -> Result<Sources, Failure> {
     let text = |path: &Path| {
         path.to_str().map(str::to_owned).ok_or_else(|| {
             anyhow!(
@@ -172,6 +183,11 @@ fn demo_sources(common: &Common, data_dir: &Path, blocks: &Path) -> Result<Sourc
         ("chain.0.network", "regtest".to_owned()),
         ("chain.0.blocks_dir", text(blocks)?),
         ("chain.0.address_search", "true".to_owned()),
+        ("chain.1.id", LIQUID_ID.to_owned()),
+        ("chain.1.kind", "liquid".to_owned()),
+        ("chain.1.network", "elementsregtest".to_owned()),
+        ("chain.1.blocks_dir", text(liquid_blocks)?),
+        ("chain.1.address_search", "true".to_owned()),
     ]
     .into_iter()
     .map(|(path, value)| (path.to_owned(), value))
@@ -184,7 +200,7 @@ fn demo_sources(common: &Common, data_dir: &Path, blocks: &Path) -> Result<Sourc
             // Nobody connects there: the blocks come from the recording.
             ("ship_url", "ws://127.0.0.1:1"),
         ] {
-            overrides.push((format!("chain.1.{key}"), value.to_owned()));
+            overrides.push((format!("chain.2.{key}"), value.to_owned()));
         }
         overrides.push(("scanner.enabled".to_owned(), "true".to_owned()));
         overrides.push(("scanner.host_id".to_owned(), town::HOST.to_owned()));
@@ -330,11 +346,12 @@ fn welcome(url: &str, view: &Arc<View>) -> anyhow::Result<String> {
         text,
         "\nCairn is ready: {} blocks of a {} chain are indexed.\n",
         tip.height + 1,
-        network_name(view.network())
+        view.network()
     )?;
     for (name, target) in [
         ("explorer", format!("{url}/")),
         ("Esplora API", api.clone()),
+        ("of Liquid", format!("{url}{}", api_base(LIQUID_ID))),
         ("API document", format!("{url}/openapi.json")),
         ("health", format!("{url}{READY_PATH}")),
         ("metrics", format!("{url}{METRICS_PATH}")),
@@ -357,7 +374,7 @@ fn welcome(url: &str, view: &Arc<View>) -> anyhow::Result<String> {
 
 struct Example {
     txid: bitcoin::Txid,
-    address: Option<Address>,
+    address: Option<String>,
 }
 
 /// A transaction of the newest block that spends something, and an address it pays.
@@ -374,7 +391,7 @@ fn example(view: &View) -> anyhow::Result<Option<Example>> {
         .tx
         .output
         .iter()
-        .find_map(|output| Address::from_script(&output.script_pubkey, view.network()).ok());
+        .find_map(|output| address_of(&output.script_pubkey, view.network()));
     Ok(Some(Example {
         txid: tx.txid,
         address,
@@ -388,13 +405,13 @@ mod tests {
     #[test]
     fn the_sample_unpacks_once() {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let folder = unpack_sample(dir.path()).expect("unpacked");
+        let folder = unpack_sample(dir.path(), SAMPLE_FOLDER, SAMPLE).expect("unpacked");
         let path = folder.join(SAMPLE_FILE);
         let bytes = std::fs::read(&path).expect("written");
         // Magic of regtest, then the size of the genesis block: 285 bytes.
         assert_eq!(bytes[..8], [0xfa, 0xbf, 0xb5, 0xda, 0x1d, 0x01, 0, 0]);
         std::fs::write(&path, "mine").expect("writable");
-        unpack_sample(dir.path()).expect("already there");
+        unpack_sample(dir.path(), SAMPLE_FOLDER, SAMPLE).expect("already there");
         assert_eq!(std::fs::read(&path).expect("still there"), b"mine");
     }
 

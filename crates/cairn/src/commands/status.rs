@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::cli::Common;
 use crate::data_dir::{self, DataDirLock};
 use crate::failure::Failure;
-use crate::services::chain::{open_index, source_config};
+use crate::services::chain::{known_network, open_index, source_config};
 use crate::stop::Stop;
 use crate::{app, services, settings, system};
 
@@ -152,7 +152,7 @@ fn of_indexes(config: &Config, runtime: &tokio::runtime::Runtime) -> anyhow::Res
                 .map(|view| view.tip().height),
             None => None,
         };
-        let (node_height, reason) = match node_height(chain, runtime) {
+        let (node_height, reason) = match node_height(config, chain, runtime) {
             Ok(height) => (height, None),
             Err(error) => (None, Some(format!("{error:#}"))),
         };
@@ -211,6 +211,7 @@ async fn of_stream(config: &Config, id: &str) -> anyhow::Result<Value> {
 
 /// Only a node tells its tip quickly; files alone would have to be read.
 fn node_height(
+    config: &Config,
     chain: &cairn_config::UtxoConfig,
     runtime: &tokio::runtime::Runtime,
 ) -> anyhow::Result<Option<u32>> {
@@ -218,7 +219,7 @@ fn node_height(
         return Ok(None);
     }
     let stop = Stop::new();
-    let mut config = source_config(chain);
+    let mut config = source_config(chain, known_network(config, chain)?);
     // The tip needs no files.
     config.blocks_dir = None;
     let opened = open_source(&config, runtime.handle().clone(), stop.token().clone())?;

@@ -5,6 +5,7 @@
 //! process is asked to stop, [`crate::stop::Stop`] tells all of them and `app` waits for what they handed over.
 
 pub(crate) mod antelope;
+pub(crate) mod assets;
 pub(crate) mod chain;
 pub(crate) mod electrum;
 pub(crate) mod mempool;

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use crate::services::chain::Chain;
 use crate::services::monitor::Monitor;
 use crate::services::worker::Worker;
-use crate::services::{Host, mempool};
+use crate::services::{Host, assets, mempool};
 use crate::stop::Stop;
 
 /// How often the state of the chains is reported.
@@ -27,7 +27,8 @@ pub(crate) async fn start(
     let mut chains = Vec::new();
     let mut monitors = Vec::new();
     for chain in config.utxo_chains() {
-        let opened = open(config, chain, &host.stop).await?;
+        let mut opened = open(config, chain, &host.stop).await?;
+        opened.registry = assets::start(host, chain)?;
         let part = host.health.register(&chain.id);
         let index = Arc::clone(&opened.index);
         monitors.push(Arc::new(Monitor::new(

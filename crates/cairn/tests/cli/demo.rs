@@ -72,6 +72,11 @@ fn the_demo_serves_what_it_prints() {
     );
     assert_eq!(chain["height"], tip);
     assert_eq!(ready["services"]["redis"]["ready"], true, "{ready}");
+    let liquid = &ready["chains"]["liquid-regtest"];
+    assert_eq!(
+        (&liquid["index"], &liquid["height"]),
+        (&"synced".into(), &134.into())
+    );
     let antelope = &ready["chains"]["antelope-sample"];
     assert_eq!(antelope["index"], "synced", "{ready}");
     assert_eq!(ready["chains"]["bitcoin-regtest"]["node_height"], tip);

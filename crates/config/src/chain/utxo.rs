@@ -1,4 +1,4 @@
-//! The keys of a chain of kind `bitcoin`.
+//! The keys of a chain of kind `bitcoin` or `liquid`.
 
 use std::path::Path;
 
@@ -6,8 +6,9 @@ use bitcoin::Network;
 use bitcoin::hex::FromHex;
 use secrecy::SecretString;
 
-use super::electrum;
-use crate::model::{EsploraConfig, Listen, RpcAuth, RpcConfig, UtxoConfig};
+use super::{electrum, liquid};
+use crate::keys::Scope;
+use crate::model::{EsploraConfig, Listen, RpcAuth, RpcConfig, UtxoConfig, UtxoNetwork};
 use crate::network::{self, NETWORKS};
 use crate::problem::ProblemKind;
 use crate::reader::{At, Reader};
@@ -20,8 +21,11 @@ const CHALLENGE_BYTES_MAX: usize = 10_000;
 const MB: u64 = 1_000_000;
 
 /// Reads the keys. Problems are left in the reader; the result is meaningful only when there are none.
-pub(super) fn read(reader: &mut Reader<'_>, at: &At<'_>, id: String) -> UtxoConfig {
-    let network = read_network(reader, at);
+pub(super) fn read(reader: &mut Reader<'_>, at: &At<'_>, id: String, scope: Scope) -> UtxoConfig {
+    let network = match scope {
+        Scope::Liquid => Some(UtxoNetwork::Elements(liquid::read(reader, at))),
+        _ => read_network(reader, at).map(UtxoNetwork::Bitcoin),
+    };
     let problems_before = reader.problems.len();
     let rpc_url = reader.text(at, "rpc_url");
     let node_dir = reader.text(at, "node_dir");
@@ -47,7 +51,7 @@ pub(super) fn read(reader: &mut Reader<'_>, at: &At<'_>, id: String) -> UtxoConf
         password_file,
     };
     let rpc = read_rpc(reader, at, &rpc_url, given);
-    let signet_challenge = read_challenge(reader, at, network);
+    let signet_challenge = read_challenge(reader, at, network.as_ref());
     let magic = read_magic(reader, at);
     let esplora_listen = read_listen(reader, at, "esplora_listen");
     let esplora = EsploraConfig {
@@ -75,7 +79,7 @@ pub(super) fn read(reader: &mut Reader<'_>, at: &At<'_>, id: String) -> UtxoConf
     let threads = reader.integer(at, "threads");
     UtxoConfig {
         id,
-        network: network.unwrap_or(Network::Regtest),
+        network: network.unwrap_or(UtxoNetwork::Bitcoin(Network::Regtest)),
         magic,
         signet_challenge,
         rpc,
@@ -242,7 +246,7 @@ fn split_url(url: &str) -> Result<(String, Option<UserPassword>), String> {
 fn read_challenge(
     reader: &mut Reader<'_>,
     at: &At<'_>,
-    network: Option<Network>,
+    network: Option<&UtxoNetwork>,
 ) -> Option<Vec<u8>> {
     let text = reader.text(at, "signet_challenge");
     if text.is_empty() {
@@ -256,7 +260,7 @@ fn read_challenge(
         reader.problem(at, "signet_challenge", ProblemKind::InvalidValue, message);
         return None;
     };
-    if network.is_some_and(|network| network != Network::Signet) {
+    if network.is_some_and(|network| *network != UtxoNetwork::Bitcoin(Network::Signet)) {
         let message = "only a chain with network = \"signet\" has a challenge";
         reader.problem(at, "signet_challenge", ProblemKind::InvalidValue, message);
     }

@@ -42,6 +42,13 @@ fn chain(keys: &str) -> String {
     )
 }
 
+/// A chain of kind `liquid` with everything it needs, and more keys.
+fn liquid(keys: &str) -> String {
+    chain(keys)
+        .replace("\"bitcoin\"", "\"liquid\"")
+        .replace("\"regtest\"", "\"elementsregtest\"")
+}
+
 /// A chain of kind `antelope` with everything it needs, and more keys.
 fn antelope(keys: &str) -> String {
     format!("[[chain]]\nid = \"a\"\nkind = \"antelope\"\nship_url = \"ws://x:8080\"\n{keys}\n")

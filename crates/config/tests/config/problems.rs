@@ -2,7 +2,7 @@
 
 use cairn_config::ProblemKind;
 
-use crate::{antelope, chain, load, load_with};
+use crate::{antelope, chain, liquid, load, load_with};
 
 /// A text, and parts of the one problem it has: its line as shown.
 fn check(text: &str, kind: ProblemKind, expected: &str) {
@@ -205,8 +205,23 @@ fn invalid_values() {
         ),
         (
             &chain("").replace("\"bitcoin\"", "\"liquid\""),
-            Unsupported,
-            "chain[0].kind: this version of Cairn does not support the kind \"liquid\" yet",
+            InvalidValue,
+            "chain[0].network: \"regtest\" is not a network of kind liquid; expected one of liquid, liquidtestnet, elementsregtest",
+        ),
+        (
+            &liquid("parent_network = \"liquid\""),
+            InvalidValue,
+            "chain[0].parent_network: \"liquid\" is not a network",
+        ),
+        (
+            &liquid("address_prefixes = \"235 75 ert el\""),
+            InvalidValue,
+            "chain[0].address_prefixes: \"235 75 ert el\" is not three numbers up to 255 and two prefixes",
+        ),
+        (
+            &chain("asset_registry = \"/assets\""),
+            InvalidValue,
+            "chain[0].asset_registry: is for chains of kind \"liquid\"",
         ),
         (
             "[[chain]]\nid = \"eos\"\nkind = \"antelope\"",

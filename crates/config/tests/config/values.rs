@@ -6,11 +6,13 @@ use std::time::Duration;
 use bitcoin::Network;
 use cairn_config::keys::{KEYS, Scope};
 use cairn_config::{
-    AbiFallback, CertificateFiles, ChainConfig, JsonProfile, Listen, LogFormat, RpcAuth, TrimPolicy,
+    AbiFallback, AssetRegistrySource, CertificateFiles, ChainConfig, JsonProfile, Listen,
+    LogFormat, RpcAuth, TrimPolicy, UtxoNetwork,
 };
+use cairn_utxo_chain::network::ElementsKind;
 use secrecy::ExposeSecret;
 
-use crate::{chain, load_with, utxo, valid};
+use crate::{chain, liquid, load_with, utxo, valid};
 
 fn tcp(host: &str, port: u16) -> Listen {
     Listen::Tcp {
@@ -40,7 +42,7 @@ fn a_chain_of_files_has_the_documented_defaults() {
         panic!("{config:?}")
     };
     assert_eq!(chain.id, "a");
-    assert_eq!(chain.network, Network::Regtest);
+    assert_eq!(chain.network, UtxoNetwork::Bitcoin(Network::Regtest));
     assert!(chain.rpc.is_none() && chain.node_dir.is_none() && chain.magic.is_none());
     assert_eq!(chain.blocks_dir, Some(PathBuf::from("/blocks")));
     assert_eq!(chain.esplora_listen, None);
@@ -125,7 +127,7 @@ threads = 3
     );
     assert!(config.chain("Btc.main_1-x").is_some());
     let chain = utxo(&config);
-    assert_eq!(chain.network, Network::Signet);
+    assert_eq!(chain.network, UtxoNetwork::Bitcoin(Network::Signet));
     let rpc = chain.rpc.as_ref().expect("it is there");
     assert_eq!(rpc.url, "http://node.example:8332/wallet");
     assert!(matches!(&rpc.auth, RpcAuth::CookieFile(path) if path == Path::new("/c")));
@@ -375,4 +377,43 @@ ingest_token_file = "{}"
     assert_eq!(secret(&scanner.ingest_token).as_deref(), Some("gatekeeper"));
     let printed = format!("{config:?} {:?}", loaded.settings);
     assert!(!printed.contains("geheim") && !printed.contains("gatekeeper"));
+}
+
+#[test]
+fn a_chain_of_liquid_has_the_keys_of_bitcoin_and_its_own() {
+    let config = valid(&liquid("light_mode = true")).config;
+    let [ChainConfig::Utxo(chain)] = config.chains.as_slice() else {
+        panic!("{config:?}")
+    };
+    let UtxoNetwork::Elements(elements) = &chain.network else {
+        panic!("{chain:?}")
+    };
+    assert!(chain.light_mode);
+    assert_eq!(elements.kind, ElementsKind::Regtest);
+    assert_eq!(elements.parent, Network::Regtest);
+    assert_eq!(elements.addresses, ElementsKind::Regtest.addresses());
+    assert_eq!(elements.registry, None);
+    for (value, expected) in [
+        ("/assets", AssetRegistrySource::Folder("/assets".into())),
+        (
+            "https://assets.example/",
+            AssetRegistrySource::Url("https://assets.example/".into()),
+        ),
+    ] {
+        let keys = format!(
+            "parent_network = \"signet\"\naddress_prefixes = \"1 2 3 aa bb\"\nasset_registry = \"{value}\""
+        );
+        let config = valid(&liquid(&keys)).config;
+        let [ChainConfig::Utxo(chain)] = config.chains.as_slice() else {
+            panic!("{config:?}")
+        };
+        let UtxoNetwork::Elements(elements) = &chain.network else {
+            panic!("{chain:?}")
+        };
+        assert_eq!(elements.parent, Network::Signet);
+        assert_eq!(elements.registry, Some(expected));
+        let addresses = &elements.addresses;
+        assert_eq!((addresses.p2pkh_prefix, addresses.blinded_prefix), (1, 3));
+        assert_eq!(addresses.blech_hrp.to_string(), "bb");
+    }
 }

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 
 use bitcoin::BlockHash;
-use bitcoin::block::Header;
-use bitcoin::consensus::serialize;
 use cairn_utxo_index::View;
 
 use super::{Answer, Ask, Reply, value};
@@ -20,16 +18,18 @@ const HEADERS_PER_UNIT: f64 = 50.0;
 /// Price of a proof.
 const PROOF_COST: f64 = 1.0;
 
-fn header_at(view: &View, height: u64) -> Result<Header, RpcError> {
-    u32::try_from(height)
-        .ok()
-        .and_then(|height| view.header_at(height))
-        .ok_or_else(|| {
-            RpcError::bad(format!(
-                "there is no block at height {height}; the tip is {}",
-                view.tip().height
-            ))
-        })
+/// A header, serialized.
+fn header_at(view: &View, height: u64) -> Result<Vec<u8>, RpcError> {
+    let header = match u32::try_from(height) {
+        Ok(height) => view.header_bytes_at(height)?,
+        Err(_) => None,
+    };
+    header.ok_or_else(|| {
+        RpcError::bad(format!(
+            "there is no block at height {height}; the tip is {}",
+            view.tip().height
+        ))
+    })
 }
 
 /// A proof up to a checkpoint, which must not be below the header nor above the tip.
@@ -72,11 +72,11 @@ pub(super) async fn header(ask: &Ask<'_>) -> Answer {
     let header = header_at(&view, height)?;
     let mut json = Json::new();
     if checkpoint == 0 {
-        json.hex(&serialize(&header));
+        json.hex(&header);
         return Ok(json.into());
     }
     let proof = proof(ask, &view, height, checkpoint).await?;
-    json.raw("{\"header\":").hex(&serialize(&header));
+    json.raw("{\"header\":").hex(&header);
     write_proof(&mut json, &proof);
     json.raw("}");
     Ok(Reply {
@@ -89,12 +89,12 @@ pub(super) async fn headers(ask: &Ask<'_>) -> Answer {
     let args = Args::bind(ask.params, ["start_height", "count", "cp_height"], 2)?;
     let (start, count, checkpoint) = (args.number(0)?, args.number(1)?, args.number_or(2, 0)?);
     let view = ask.server.view()?;
-    let mut headers: Vec<Header> = Vec::new();
+    let mut headers: Vec<Vec<u8>> = Vec::new();
     for height in start..start.saturating_add(count.min(HEADERS_MAX)) {
-        match u32::try_from(height)
-            .ok()
-            .and_then(|height| view.header_at(height))
-        {
+        let Ok(height) = u32::try_from(height) else {
+            break;
+        };
+        match view.header_bytes_at(height)? {
             Some(header) => headers.push(header),
             None => break,
         }
@@ -104,12 +104,12 @@ pub(super) async fn headers(ask: &Ask<'_>) -> Answer {
     if ask.version < V1_6 {
         json.raw(",\"hex\":\"");
         for header in &headers {
-            json.hex_digits(serialize(header).iter());
+            json.hex_digits(header.iter());
         }
         json.raw("\"");
     } else {
         json.raw(",\"headers\":").list(&headers, |json, header| {
-            json.hex(&serialize(header));
+            json.hex(header);
         });
     }
     json.raw(",\"max\":").integer(HEADERS_MAX);
@@ -125,9 +125,9 @@ pub(super) async fn headers(ask: &Ask<'_>) -> Answer {
 }
 
 /// `{"hex":…,"height":…}`: exactly these two, since wallets refuse others.
-pub(crate) fn write_tip(json: &mut Json, header: &Header, height: u32) {
+pub(crate) fn write_tip(json: &mut Json, header: &[u8], height: u32) {
     json.raw("{\"hex\":")
-        .hex(&serialize(header))
+        .hex(header)
         .raw(",\"height\":")
         .integer(u64::from(height))
         .raw("}");

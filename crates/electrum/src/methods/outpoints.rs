@@ -6,6 +6,7 @@ use bitcoin::hex::FromHex;
 use bitcoin::{OutPoint, Txid};
 use cairn_utxo_index::{QueryError, ScriptHash, View};
 
+use super::scripts::write_worth;
 use super::{Answer, Ask, value};
 use crate::labels::{OutpointLabel, read_txid};
 use crate::rpc::{Args, Json, RpcError};
@@ -189,9 +190,8 @@ pub(super) async fn utxo_info(ask: &Ask<'_>) -> Answer {
     };
     let mut json = Json::new();
     json.raw("{\"scripthash\":")
-        .hash(ScriptHash::of(output.script_pubkey.as_bytes()).0)
-        .raw(",\"value\":")
-        .integer(output.value.to_sat());
+        .hash(ScriptHash::of(output.script_pubkey.as_bytes()).0);
+    write_worth(&mut json, &output);
     if funder > 0 {
         json.raw(",\"confirmed_height\":").number(funder);
     }

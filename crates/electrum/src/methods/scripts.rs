@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bitcoin::hex::DisplayHex;
-use cairn_utxo_index::{QueryError, ScriptHash, View};
+use cairn_utxo_index::{Family, Output, QueryError, ScriptHash, Utxo, View};
 
 use super::{Answer, Ask, Reply, value};
 use crate::labels::{ScriptLabel, ScriptStyle};
@@ -87,6 +87,12 @@ async fn read<T: Send + 'static>(
 }
 
 pub(super) async fn balance(ask: &Ask<'_>, style: ScriptStyle) -> Answer {
+    if ask.server.index.network().family() == Family::Elements {
+        // Amounts are of any asset, and blinded: there is no such sum.
+        return Err(RpcError::bad(
+            "chains of Elements have no balances; ask for the unspent outputs",
+        ));
+    }
     let Asked { script, .. } = only_script(ask, style)?;
     let view = ask.server.view()?;
     let confirmed = read(ask, &view, script, move |view| view.stats(&script)).await?;
@@ -263,6 +269,57 @@ pub(super) fn mempool(ask: &Ask<'_>, style: ScriptStyle) -> Answer {
     })
 }
 
+/// The outputs themselves. Of Bitcoin's only the amount is told, which is known already.
+async fn outputs_of(
+    ask: &Ask<'_>,
+    view: &Arc<View>,
+    utxos: &[Utxo],
+) -> Result<Vec<Output>, RpcError> {
+    if view.family() == Family::Bitcoin {
+        let amount_only = |utxo: &Utxo| {
+            Output::from(bitcoin::TxOut {
+                value: utxo.value.unwrap_or_default(),
+                script_pubkey: bitcoin::ScriptBuf::new(),
+            })
+        };
+        return Ok(utxos.iter().map(amount_only).collect());
+    }
+    let outpoints: Vec<bitcoin::OutPoint> = utxos.iter().map(|utxo| utxo.outpoint).collect();
+    let view = Arc::clone(view);
+    let found = ask.server.quick(move || view.outputs(&outpoints)).await??;
+    let lost = || RpcError::from(QueryError::Store("an unspent output has no row O".into()));
+    found
+        .into_iter()
+        .map(|output| output.ok_or_else(lost))
+        .collect()
+}
+
+/// What an output is worth: on Elements value, asset and nonce, each plain or as a commitment.
+pub(super) fn write_worth(json: &mut Json, output: &Output) {
+    let Some(elements) = output.elements() else {
+        json.raw(",\"value\":").integer(output.value.to_sat());
+        return;
+    };
+    if let Some(amount) = elements.value.explicit_value() {
+        json.raw(",\"value\":").integer(amount);
+    }
+    if let Some(asset) = elements.asset.explicit_asset() {
+        json.raw(",\"asset\":").hash(asset.to_byte_array());
+    }
+    if let Some(nonce) = elements.nonce.explicit_bytes() {
+        json.raw(",\"nonce\":").hex(nonce);
+    }
+    for (name, field) in [
+        ("valuecommitment", &elements.value),
+        ("assetcommitment", &elements.asset),
+        ("noncecommitment", &elements.nonce),
+    ] {
+        if let Some(commitment) = field.commitment() {
+            json.raw(",\"").raw(name).raw("\":").hex(commitment);
+        }
+    }
+}
+
 pub(super) async fn unspent(ask: &Ask<'_>, style: ScriptStyle) -> Answer {
     let Asked { script, .. } = only_script(ask, style)?;
     let view = ask.server.view()?;
@@ -271,7 +328,7 @@ pub(super) async fn unspent(ask: &Ask<'_>, style: ScriptStyle) -> Answer {
     let mut json = Json::with_capacity(confirmed.len() * 128 + 2);
     let mut count = 0u64;
     json.raw("[");
-    let mut write = |outpoint: bitcoin::OutPoint, height: u32, value: u64| {
+    let mut write = |outpoint: bitcoin::OutPoint, height: u32, output: &Output| {
         json.raw(if count == 0 {
             "{\"tx_hash\":"
         } else {
@@ -281,19 +338,28 @@ pub(super) async fn unspent(ask: &Ask<'_>, style: ScriptStyle) -> Answer {
         .raw(",\"tx_pos\":")
         .integer(u64::from(outpoint.vout))
         .raw(",\"height\":")
-        .integer(u64::from(height))
-        .raw(",\"value\":")
-        .integer(value)
-        .raw("}");
+        .integer(u64::from(height));
+        write_worth(&mut json, output);
+        json.raw("}");
         count += 1;
     };
-    for utxo in confirmed.iter().filter(|utxo| {
-        utxo.block.height >= FIRST_HEIGHT && mempool.spender(&utxo.outpoint).is_none()
-    }) {
-        write(utxo.outpoint, utxo.block.height, utxo.value.to_sat());
+    // On Elements the coins of the genesis block, if there are any, can be spent.
+    let first = match view.family() {
+        Family::Bitcoin => FIRST_HEIGHT,
+        Family::Elements => 0,
+    };
+    let confirmed: Vec<Utxo> = confirmed
+        .into_iter()
+        .filter(|utxo| utxo.block.height >= first && mempool.spender(&utxo.outpoint).is_none())
+        .collect();
+    let outputs = outputs_of(ask, &view, &confirmed).await?;
+    for (utxo, output) in confirmed.iter().zip(&outputs) {
+        write(utxo.outpoint, utxo.block.height, output);
     }
-    for (outpoint, amount) in mempool.unspent_of(&script) {
-        write(outpoint, 0, amount.to_sat());
+    for (outpoint, _) in mempool.unspent_of(&script) {
+        if let Some(output) = mempool.output(&outpoint) {
+            write(outpoint, 0, &output);
+        }
     }
     json.raw("]");
     Ok(Reply {

@@ -119,7 +119,7 @@ pub(crate) fn features_of(server: &Server, version: Version) -> Value {
             (host.host.clone(), ports)
         })
         .collect();
-    let genesis = bitcoin::constants::genesis_block(server.index.config().network).block_hash();
+    let genesis = server.index.network().genesis_hash();
     let mut features = json!({
         "hosts": hosts,
         "genesis_hash": genesis.to_string(),
@@ -155,10 +155,7 @@ pub(super) async fn add_peer(ask: &Ask<'_>) -> Answer {
     if !ask.session.first_peer() {
         return value(false);
     }
-    let network = ask.server.index.config().network;
-    let genesis = bitcoin::constants::genesis_block(network)
-        .block_hash()
-        .to_string();
+    let genesis = ask.server.index.network().genesis_hash().to_string();
     let outcome = ask
         .server
         .peers

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bitcoin::hex::DisplayHex;
 use bitcoin::hex::FromHex;
 use bitcoin::{BlockHash, Txid};
 use cairn_utxo_index::{QueryError, View};
@@ -351,8 +352,8 @@ pub(super) async fn confirmed_blockhash(ask: &Ask<'_>) -> Answer {
         .await??
         .ok_or_else(|| RpcError::bad(format!("tx {txid} is not confirmed")))?;
     let mut answer = json!({"block_hash": block.hash, "block_height": block.height});
-    if with_header && let Some(header) = view.header_at(block.height) {
-        answer["block_header"] = bitcoin::consensus::encode::serialize_hex(&header).into();
+    if with_header && let Some(header) = view.header_bytes_at(block.height)? {
+        answer["block_header"] = header.to_lower_hex_string().into();
     }
     value(answer)
 }

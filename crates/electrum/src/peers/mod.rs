@@ -311,9 +311,7 @@ async fn is_address_of(host: &str, ip: IpAddr) -> bool {
 fn expected(server: &Arc<Server>) -> Option<Expected> {
     let view = server.index.view()?;
     Some(Expected {
-        genesis: bitcoin::constants::genesis_block(view.network())
-            .block_hash()
-            .to_string(),
+        genesis: view.network().genesis_hash().to_string(),
         height: view.tip().height,
         software: server.options.software.clone(),
         introduction: (!server.options.hosts.is_empty())

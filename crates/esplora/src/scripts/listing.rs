@@ -17,9 +17,10 @@ use crate::state::Reading;
 pub(crate) const MEMPOOL_TXS: usize = 50;
 
 /// A page: unconfirmed transactions, the last to arrive first, then confirmed ones, newest first.
+#[derive(Default)]
 pub(crate) struct Listed {
-    unconfirmed: Vec<Arc<MempoolEntry>>,
-    confirmed: Vec<(Txid, BlockRef)>,
+    pub(crate) unconfirmed: Vec<Arc<MempoolEntry>>,
+    pub(crate) confirmed: Vec<(Txid, BlockRef)>,
 }
 
 /// A page of what the scripts' transactions are, unconfirmed and confirmed, each once.

@@ -6,5 +6,6 @@ mod shared;
 mod single;
 mod union;
 
+pub(crate) use listing::{Listed, MEMPOOL_TXS};
 pub(crate) use single::router as single_router;
 pub(crate) use union::router as union_router;

@@ -201,7 +201,8 @@ impl Positions {
 
 /// Every script that a transaction funds (+) or spends (−), with the amount; a script may come several times.
 fn touched(record: &TxRecord) -> impl Iterator<Item = (ScriptHash, i128)> {
-    let spent = record.prevouts.iter().flatten().map(|output| (output, -1));
+    let spent = record.prevouts.iter().flatten();
+    let spent = spent.map(|output| (&**output, -1));
     let funded = record.tx.output.iter().map(|output| (output, 1));
     spent.chain(funded).map(|(output, sign)| {
         let script = ScriptHash::of(output.script_pubkey.as_bytes());

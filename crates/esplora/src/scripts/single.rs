@@ -3,11 +3,13 @@
 use axum::extract::State;
 use axum::response::Response;
 use cairn_http::{Answer, Conditions, HttpError, PathParams, QueryParams};
-use cairn_utxo_index::ScriptHash;
+use cairn_utxo_chain::tx::ElementsOutput;
+use cairn_utxo_index::{Family, ScriptHash, Tx, Unspent};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::blocks::{TXS_PER_PAGE, list_txs};
+use crate::error::{Failure, no_tx};
 use crate::json::JsonBuf;
 use crate::objects::{AddressStats, ScriptHashStats, Transaction, TxSummary, Utxo};
 use crate::scripts::listing::{self, MEMPOOL_TXS};
@@ -62,7 +64,9 @@ async fn stats(app: App, naming: Naming, path: PathParams, conditions: Condition
         let chain = reading.view.stats(&script)?;
         let mempool = reading.mempool().stats_of(&script);
         let mut out = JsonBuf::with_capacity(400);
-        render::script_stats(&mut out, naming.field(), path.get(0), &chain, &mempool);
+        let named = (naming.field(), path.get(0));
+        let family = reading.view.family();
+        render::script_stats(&mut out, family, named, &chain, &mempool);
         Ok(Answer::json(out.into_bytes()))
     })
     .await
@@ -111,12 +115,33 @@ async fn summary_of(app: App, script: ScriptHash, page: Page, conditions: Condit
     .await
 }
 
+/// On Elements each unspent output with the output itself: value, asset and proofs are in its transaction.
+fn with_outputs(
+    reading: &Reading,
+    utxos: Vec<Unspent>,
+) -> Result<Vec<(Unspent, Option<ElementsOutput>)>, Failure> {
+    if reading.view.family() == Family::Bitcoin {
+        return Ok(utxos.into_iter().map(|utxo| (utxo, None)).collect());
+    }
+    let mut found = Vec::with_capacity(utxos.len());
+    for utxo in utxos {
+        let raw = reading
+            .view
+            .tx_raw(&utxo.outpoint.txid)?
+            .ok_or_else(no_tx)?;
+        let decoded = Tx::decode_all(Family::Elements, &raw).map_err(|_| HttpError::internal())?;
+        let output = decoded.tx.elements_output(utxo.outpoint.vout as usize);
+        found.push((utxo, output.cloned()));
+    }
+    Ok(found)
+}
+
 async fn utxos(app: App, script: ScriptHash, conditions: Conditions) -> Result {
     app.read(&conditions, move |reading| {
         reading.mempool();
         let utxos = reading.view.unspent(&script)?;
         let mut out = JsonBuf::with_capacity(utxos.len() * 320 + 2);
-        render::utxos(&mut out, &utxos);
+        render::utxos(&mut out, &with_outputs(reading, utxos)?);
         Ok(Answer::json(out.into_bytes()))
     })
     .await

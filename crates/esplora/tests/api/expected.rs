@@ -40,9 +40,10 @@ pub(crate) fn block(block: &ModelBlock) -> Block {
         merkle_root: header.merkle_root.to_string(),
         previousblockhash: (block.height > 0).then(|| header.prev_blockhash.to_string()),
         mediantime: block.median_time,
-        nonce: header.nonce,
-        bits: header.bits.to_consensus(),
-        difficulty: 4.6565423739069247e-10,
+        nonce: Some(header.nonce),
+        bits: Some(header.bits.to_consensus()),
+        difficulty: Some(4.6565423739069247e-10),
+        ext: None,
     }
 }
 
@@ -83,7 +84,8 @@ fn output(output: &TxOut) -> Output {
         scriptpubkey_asm: script.to_asm_string(),
         scriptpubkey_type: kind(script).to_owned(),
         scriptpubkey_address: address(script),
-        value: output.value.to_sat(),
+        value: Some(output.value.to_sat()),
+        ..Default::default()
     }
 }
 
@@ -126,6 +128,7 @@ fn input(input: &TxIn, prevout: Option<&TxOut>) -> Input {
         sequence: input.sequence.0,
         inner_redeemscript_asm: redeem.map(|script| script.to_asm_string()),
         inner_witnessscript_asm: witness.map(|script| script.to_asm_string()),
+        ..Default::default()
     }
 }
 
@@ -147,6 +150,7 @@ pub(crate) fn tx_of(tx: &ModelTx, status: Status) -> Transaction {
         sigops: None,
         fee: tx.fee,
         status,
+        ..Default::default()
     }
 }
 
@@ -176,9 +180,9 @@ pub(crate) fn stats(model: &Model, script: &ScriptHash) -> Stats {
     let stats = model.stats(script);
     Stats {
         funded_txo_count: stats.funded_txo_count,
-        funded_txo_sum: stats.funded_txo_sum,
+        funded_txo_sum: Some(stats.funded_txo_sum),
         spent_txo_count: stats.spent_txo_count,
-        spent_txo_sum: stats.spent_txo_sum,
+        spent_txo_sum: Some(stats.spent_txo_sum),
         tx_count: stats.tx_count,
     }
 }
@@ -188,7 +192,8 @@ pub(crate) fn utxos(model: &Model, script: &ScriptHash) -> Vec<Utxo> {
         txid: utxo.outpoint.txid.to_string(),
         vout: utxo.outpoint.vout,
         status: status(model, utxo.place.height),
-        value: utxo.output.value.to_sat(),
+        value: Some(utxo.output.value.to_sat()),
+        ..Default::default()
     });
     utxos.collect()
 }

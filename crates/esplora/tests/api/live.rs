@@ -189,10 +189,11 @@ async fn totals_coins_and_lists_agree_while_everything_moves() {
                     let txs: Vec<Transaction> = txs.ok_json();
                     let (chain, mempool) = (totals.chain_stats, totals.mempool_stats);
                     assert_eq!(
-                        chain.funded_txo_sum + mempool.funded_txo_sum,
-                        chain.spent_txo_sum
-                            + mempool.spent_txo_sum
-                            + coins.iter().map(|coin| coin.value).sum::<u64>()
+                        chain.funded_txo_sum.expect("a sum")
+                            + mempool.funded_txo_sum.expect("a sum"),
+                        chain.spent_txo_sum.expect("a sum")
+                            + mempool.spent_txo_sum.expect("a sum")
+                            + coins.iter().filter_map(|coin| coin.value).sum::<u64>()
                     );
                     let unconfirmed = txs.iter().filter(|tx| !tx.status.confirmed).count();
                     assert_eq!(unconfirmed as u64, mempool.tx_count);

@@ -3,6 +3,7 @@
 
 mod client;
 mod contract;
+mod elements;
 mod events;
 mod expected;
 mod live;

@@ -114,7 +114,7 @@ pub(crate) fn stoppable_surface_of(
 ) -> Surface {
     let state = EsploraState {
         index: Arc::clone(index),
-        network: Network::Regtest,
+        network: Network::Regtest.into(),
         node,
         options,
         stop,

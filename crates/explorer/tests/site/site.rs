@@ -82,7 +82,7 @@ fn surface(entries: Vec<(&str, Arc<Index>)>) -> Surface {
         .map(|(id, index)| ChainEntry {
             id: id.to_owned(),
             index,
-            network: Network::Regtest,
+            network: Network::Regtest.into(),
             api_base: format!("/{id}/api"),
         })
         .collect();

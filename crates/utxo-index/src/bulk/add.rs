@@ -2,7 +2,7 @@
 //!
 //! | spill | partitioned by | record |
 //! | --- | --- | --- |
-//! | blocks | block hash | hash 32, header 80, weight u32 BE, size u32 BE, count u32 BE, txids 32 × count |
+//! | blocks | block hash | hash 32, weight u32 BE, size u32 BE, count u32 BE, header length u32 BE, header, txids 32 × count |
 //! | txs | txid | txid 32, height u32 LE, length u32 LE, serialized transaction |
 //! | edges | spent txid | spent txid 32, spent index u32 LE, spending txid 32, input u32 LE, height u32 LE |
 
@@ -11,18 +11,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
+use cairn_utxo_chain::Family;
 use cairn_utxo_node::{ChainSource, Unit};
 use hashbrown::HashMap;
 
-use super::block::{HEADER_BYTES, ParsedBlock};
+use super::block::ParsedBlock;
 use super::manifest::Heights;
 use super::spill::{Partitioning, Spill, SpillWriter};
 use super::workers::Workers;
 use crate::index::IndexError;
 use crate::progress::ProgressCell;
 
-/// Fixed bytes before the txids of a record of the blocks spill.
-pub(super) const BLOCK_RECORD_BYTES: usize = 32 + HEADER_BYTES + 12;
+/// Fixed bytes before the header of a record of the blocks spill.
+pub(super) const BLOCK_RECORD_BYTES: usize = 32 + 12 + 4;
 /// Fixed bytes before the transaction of a record of the txs spill.
 pub(super) const TX_RECORD_BYTES: usize = 32 + 4 + 4;
 /// Bytes of a record of the edges spill.
@@ -42,6 +43,7 @@ impl Partitioned {
 
 /// What the first stage writes to.
 pub(super) struct AddStage<'a> {
+    pub(super) family: Family,
     pub(super) source: &'a dyn ChainSource,
     /// Heights of the wanted blocks.
     pub(super) heights: &'a HashMap<BlockHash, u32>,
@@ -120,7 +122,7 @@ impl Adder<'_> {
                 continue;
             }
             let bytes = &raw.bytes[range.clone()];
-            match self.parsed.parse(bytes) {
+            match self.parsed.parse(self.stage.family, bytes) {
                 Ok(()) => self.spill(hash, height, bytes)?,
                 Err(error) => self.ask_again(hash, height, &error.to_string())?,
             }
@@ -141,11 +143,13 @@ impl Adder<'_> {
         let source = self.stage.source.describe();
         tracing::warn!(%hash, height, why, "block is damaged, asking for it again");
         let bytes = self.stage.source.block(hash)?;
-        self.parsed.parse(&bytes).map_err(|error| {
-            IndexError::Corrupt(format!(
-                "block {hash} at height {height} from {source} {error}"
-            ))
-        })?;
+        self.parsed
+            .parse(self.stage.family, &bytes)
+            .map_err(|error| {
+                IndexError::Corrupt(format!(
+                    "block {hash} at height {height} from {source} {error}"
+                ))
+            })?;
         self.spill(hash, height, &bytes)
     }
 
@@ -153,15 +157,21 @@ impl Adder<'_> {
         let parsed = &self.parsed;
         let [weight, size, count] = [parsed.weight, parsed.size, parsed.txs.len()]
             .map(|n| u32::try_from(n).unwrap_or(u32::MAX).to_be_bytes());
-        let mut record = Vec::with_capacity(BLOCK_RECORD_BYTES + 32 * parsed.txs.len());
+        let header = &bytes[..parsed.header_length];
+        let header_length = u32::try_from(header.len())
+            .unwrap_or(u32::MAX)
+            .to_be_bytes();
+        let length = BLOCK_RECORD_BYTES + header.len() + 32 * parsed.txs.len();
+        let mut record = Vec::with_capacity(length);
         record.extend_from_slice(hash.as_byte_array());
-        record.extend_from_slice(&bytes[..HEADER_BYTES]);
         record.extend_from_slice(&weight);
         record.extend_from_slice(&size);
         record.extend_from_slice(&count);
+        record.extend_from_slice(&header_length);
+        record.extend_from_slice(header);
         let height = height.to_le_bytes();
-        let mut inputs_start = 0;
-        for (position, tx) in parsed.txs.iter().enumerate() {
+        let mut spends_start = 0;
+        for tx in &parsed.txs {
             record.extend_from_slice(&tx.txid);
             let raw = &bytes[tx.start..tx.end];
             let length = u32::try_from(raw.len()).unwrap_or(u32::MAX).to_le_bytes();
@@ -170,18 +180,15 @@ impl Adder<'_> {
             head[32..36].copy_from_slice(&height);
             head[36..].copy_from_slice(&length);
             self.txs.push(&tx.txid, &[&head, raw])?;
-            // The input of a block's first transaction spends nothing.
-            if position > 0 {
-                for (vin, outpoint) in (0u32..).zip(&parsed.inputs[inputs_start..tx.inputs_end]) {
-                    let mut edge = [0; EDGE_RECORD_BYTES];
-                    edge[..36].copy_from_slice(outpoint);
-                    edge[36..68].copy_from_slice(&tx.txid);
-                    edge[68..72].copy_from_slice(&vin.to_le_bytes());
-                    edge[72..].copy_from_slice(&height);
-                    self.edges.push(outpoint, &[&edge])?;
-                }
+            for spend in &parsed.spends[spends_start..tx.spends_end] {
+                let mut edge = [0; EDGE_RECORD_BYTES];
+                edge[..36].copy_from_slice(&spend.outpoint);
+                edge[36..68].copy_from_slice(&tx.txid);
+                edge[68..72].copy_from_slice(&spend.vin.to_le_bytes());
+                edge[72..].copy_from_slice(&height);
+                self.edges.push(&spend.outpoint, &[&edge])?;
             }
-            inputs_start = tx.inputs_end;
+            spends_start = tx.spends_end;
         }
         self.blocks.push(hash.as_byte_array(), &[&record])?;
         Ok(())

@@ -25,7 +25,7 @@ pub(super) struct FileFactory {
 
 impl FileFactory {
     pub(super) fn new(dir: &Path, tuning: &Tuning) -> Result<Self, IndexError> {
-        const FAMILIES: [Family; 7] = [
+        const FAMILIES: [Family; 8] = [
             Family::Blocks,
             Family::Txs,
             Family::Confs,
@@ -33,6 +33,7 @@ impl FileFactory {
             Family::Hist,
             Family::Edges,
             Family::Addrs,
+            Family::Assets,
         ];
         let options = FAMILIES.map(|family| (family, bulk_file_options(family, tuning)));
         Ok(Self {

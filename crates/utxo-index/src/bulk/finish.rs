@@ -6,7 +6,6 @@ use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
 
 use super::add::{BLOCK_RECORD_BYTES, Partitioned};
-use super::block::HEADER_BYTES;
 use super::files::FileFactory;
 use super::join::damaged_spill;
 use crate::engine::{Durability, Family, Stores};
@@ -24,8 +23,10 @@ impl<'a> BlockRecord<'a> {
     /// The record at the start of `bytes` and its length.
     fn parse(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let (hash, rest) = bytes.split_first_chunk::<32>()?;
-        let (header, rest) = rest.split_at_checked(HEADER_BYTES)?;
         let (meta, rest) = rest.split_at_checked(12)?;
+        let (header_length, rest) = rest.split_first_chunk::<4>()?;
+        let header_length = u32::from_be_bytes(*header_length) as usize;
+        let (header, rest) = rest.split_at_checked(header_length)?;
         let count = u32::from_be_bytes(meta[8..].try_into().expect("4 bytes"));
         let txids = rest.get(..count as usize * 32)?;
         let hash = BlockHash::from_byte_array(*hash);
@@ -36,7 +37,7 @@ impl<'a> BlockRecord<'a> {
                 meta,
                 txids,
             },
-            BLOCK_RECORD_BYTES + txids.len(),
+            BLOCK_RECORD_BYTES + header_length + txids.len(),
         ))
     }
 }

@@ -8,6 +8,8 @@ use super::files::{FileFactory, SortedFiles};
 use super::join::damaged_spill;
 use super::prefetch::prefetch;
 use super::runs::{self, RunWriter};
+use cairn_utxo_chain::Family as ChainFamily;
+
 use crate::engine::Family;
 use crate::index::IndexError;
 use crate::rows::{self, RowKind};
@@ -17,12 +19,13 @@ const PIECE_BYTES: u64 = 256 << 20;
 
 /// How many rows ahead memory is asked for, and how much of each.
 const AHEAD: usize = 12;
-const AHEAD_BYTES: usize = rows::SPENDING_KEY_LEN;
+const AHEAD_BYTES: usize = 118;
 
 /// One worker of the stage. Its buffers last as long as the stage does.
 pub(super) struct HistorySorter<'a> {
     factory: &'a FileFactory,
     history: &'a Partitioned,
+    chain: ChainFamily,
     dir: &'a Path,
     piece_bytes: u64,
     piece: Piece,
@@ -36,10 +39,16 @@ struct Piece {
 }
 
 impl<'a> HistorySorter<'a> {
-    pub(super) fn new(factory: &'a FileFactory, history: &'a Partitioned, dir: &'a Path) -> Self {
+    pub(super) fn new(
+        chain: ChainFamily,
+        factory: &'a FileFactory,
+        history: &'a Partitioned,
+        dir: &'a Path,
+    ) -> Self {
         Self {
             factory,
             history,
+            chain,
             dir,
             piece_bytes: PIECE_BYTES,
             piece: Piece::default(),
@@ -69,32 +78,33 @@ impl<'a> HistorySorter<'a> {
     ) -> Result<(), IndexError> {
         let (spill, piece) = (&self.history.spill, &mut self.piece);
         let mut next = spill.read(partition, 0, self.piece_bytes, &mut piece.records)?;
-        piece.sort()?;
+        piece.sort(self.chain)?;
         if next.is_none() {
-            return piece.each(|key| files.push(key, &[]));
+            return piece.each(self.chain, |key| files.push(key, &[]));
         }
         let mut runs: Vec<PathBuf> = Vec::new();
         loop {
             let name = format!("history-{partition}-{}.run", runs.len());
             let mut run = RunWriter::create(self.dir.join(name))?;
-            piece.each(|key| Ok(run.push(key)?))?;
+            piece.each(self.chain, |key| Ok(run.push(key)?))?;
             runs.push(run.finish()?);
             let Some(from) = next else { break };
             next = spill.read(partition, from, self.piece_bytes, &mut piece.records)?;
-            piece.sort()?;
+            piece.sort(self.chain)?;
         }
         runs::merge(runs, |key| files.push(key, &[]))
     }
 }
 
 impl Piece {
-    fn sort(&mut self) -> Result<(), IndexError> {
-        order_rows(&self.records, &mut self.order)
+    fn sort(&mut self, chain: ChainFamily) -> Result<(), IndexError> {
+        order_rows(chain, &self.records, &mut self.order)
     }
 
     /// Calls `write` with every key, in order.
     fn each(
         &self,
+        chain: ChainFamily,
         mut write: impl FnMut(&[u8]) -> Result<(), IndexError>,
     ) -> Result<(), IndexError> {
         let mut key = vec![RowKind::History.tag()];
@@ -102,7 +112,7 @@ impl Piece {
             if let Some(&ahead) = self.order.get(n + AHEAD) {
                 prefetch(&self.records, place(ahead), AHEAD_BYTES);
             }
-            let tail = record(&self.records, order).ok_or_else(damaged_spill)?;
+            let tail = record(chain, &self.records, order).ok_or_else(damaged_spill)?;
             key.truncate(1);
             key.extend_from_slice(tail);
             write(&key)?;
@@ -111,32 +121,22 @@ impl Piece {
     }
 }
 
-/// Bytes of the record at the start of `bytes`: a key without its first letter.
-fn record_len(bytes: &[u8]) -> Option<usize> {
-    const KIND_AT: usize = 32 + 4;
-    match *bytes.get(KIND_AT)? {
-        b'F' => Some(rows::FUNDING_KEY_LEN - 1),
-        b'S' => Some(rows::SPENDING_KEY_LEN - 1),
-        _ => None,
-    }
-}
-
 fn place(order: u128) -> usize {
     (order & u128::from(u32::MAX)) as usize
 }
 
-fn record(records: &[u8], order: u128) -> Option<&[u8]> {
+fn record(chain: ChainFamily, records: &[u8], order: u128) -> Option<&[u8]> {
     let bytes = records.get(place(order)..)?;
-    bytes.get(..record_len(bytes)?)
+    bytes.get(..rows::history_record_len(chain, bytes)?)
 }
 
 /// Fills `order` with (first half of the scripthash, height, place), ascending by the whole key.
-fn order_rows(records: &[u8], order: &mut Vec<u128>) -> Result<(), IndexError> {
+fn order_rows(chain: ChainFamily, records: &[u8], order: &mut Vec<u128>) -> Result<(), IndexError> {
     order.clear();
     let mut at = 0;
     while at < records.len() {
         let bytes = &records[at..];
-        let length = record_len(bytes)
+        let length = rows::history_record_len(chain, bytes)
             .filter(|&n| n <= bytes.len())
             .ok_or_else(damaged_spill)?;
         let place = u32::try_from(at).map_err(|_| damaged_spill())?;
@@ -146,7 +146,7 @@ fn order_rows(records: &[u8], order: &mut Vec<u128>) -> Result<(), IndexError> {
         at += length;
     }
     order.sort_unstable();
-    let full = |order: &u128| record(records, *order);
+    let full = |order: &u128| record(chain, records, *order);
     let script = |order: &u128| full(order).map(|key| &key[..32]);
     for run in order
         .chunk_by_mut(|a, b| a >> 64 == b >> 64)

@@ -6,21 +6,24 @@
 //! sorted files; the `H` rows are ordered by script and go to the history spill.
 
 use std::cmp::Ordering;
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::path::PathBuf;
 
 use bitcoin::hashes::{Hash, sha256};
 use bitcoin::{BlockHash, OutPoint, Txid};
-use bitcoin_slices::{Visit, Visitor, bsl};
+use cairn_utxo_chain::elements::Pegin;
+use cairn_utxo_chain::walk::{InputRef, InputWitness, OutputRef, TxVisitor, walk_tx};
+use cairn_utxo_chain::{DecodeError, ElementsChain, Network};
 
 use super::add::{EDGE_RECORD_BYTES, Partitioned, TX_RECORD_BYTES};
-use super::addresses::AddressRuns;
+use super::collected::SortedRuns;
 use super::files::{FileFactory, SortedFiles};
 use super::prefetch::prefetch;
 use super::spill::SpillWriter;
+use crate::asset_events::{self, OfAsset};
 use crate::engine::Family;
 use crate::index::IndexError;
-use crate::rows;
+use crate::rows::{self, AssetKey, SupplyKey};
 use crate::types::ScriptHash;
 
 /// How many records ahead memory is asked for, and how much of a transaction: most are shorter.
@@ -36,6 +39,7 @@ pub(super) struct JoinStage<'a> {
     pub(super) history: &'a Partitioned,
     /// Best chain, by height.
     pub(super) chain: &'a [BlockHash],
+    pub(super) network: Network,
     pub(super) light_mode: bool,
     pub(super) index_unspendables: bool,
 }
@@ -53,6 +57,58 @@ pub(super) struct Joiner<'a> {
     edge_order: Vec<u128>,
 }
 
+/// Rows that are few.
+pub(super) struct Collected<'a> {
+    pub(super) addresses: Option<SortedRuns<'a>>,
+    pub(super) assets: Option<SortedRuns<'a>>,
+}
+
+/// Names of the runs of rows that are few.
+pub(super) struct CollectedRuns {
+    pub(super) addresses: Vec<String>,
+    pub(super) assets: Vec<String>,
+}
+
+impl Collected<'_> {
+    fn finish(self) -> std::io::Result<CollectedRuns> {
+        let finish = |runs: Option<SortedRuns<'_>>| runs.map_or(Ok(Vec::new()), SortedRuns::finish);
+        Ok(CollectedRuns {
+            addresses: finish(self.addresses)?,
+            assets: finish(self.assets)?,
+        })
+    }
+
+    /// Notes what a transaction does with an asset, in each block that holds it.
+    fn asset(
+        &mut self,
+        heights: &[u32],
+        txid: Txid,
+        (asset, event): OfAsset,
+    ) -> std::io::Result<()> {
+        let Some(assets) = &mut self.assets else {
+            return Ok(());
+        };
+        for &height in heights {
+            let row = AssetKey {
+                asset,
+                height,
+                txid,
+                event,
+            };
+            assets.push(row.encode().to_vec())?;
+            if event.is_supply() {
+                let row = SupplyKey {
+                    asset,
+                    height,
+                    txid,
+                };
+                assets.push(row.encode().to_vec())?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Everything that is written for one contiguous range of partitions.
 struct Rows<'a, 'w> {
     txs: SortedFiles<'a>,
@@ -60,7 +116,8 @@ struct Rows<'a, 'w> {
     outs: SortedFiles<'a>,
     edge: SortedFiles<'a>,
     history: &'w mut SpillWriter<'a>,
-    addresses: Option<AddressRuns<'a>>,
+    collected: Collected<'a>,
+    network: Network,
     index_unspendables: bool,
     /// Value of the row at hand.
     value: Vec<u8>,
@@ -86,9 +143,9 @@ impl<'a> Joiner<'a> {
         &mut self,
         partitions: Range<usize>,
         label: &str,
-        addresses: Option<AddressRuns<'a>>,
+        collected: Collected<'a>,
         before: impl Fn(usize) -> Result<(), IndexError>,
-    ) -> Result<(Files, Vec<String>), IndexError> {
+    ) -> Result<(Files, CollectedRuns), IndexError> {
         let stage = self.stage;
         let files = |family| stage.factory.files(family, label);
         let mut rows = Rows {
@@ -97,7 +154,8 @@ impl<'a> Joiner<'a> {
             outs: files(Family::Outs),
             edge: files(Family::Edges),
             history: &mut self.history,
-            addresses,
+            collected,
+            network: stage.network,
             index_unspendables: stage.index_unspendables,
             value: Vec::new(),
         };
@@ -115,10 +173,7 @@ impl<'a> Joiner<'a> {
             };
             stage.partition(&mut rows, &self.raw, &self.tx_order, spends)?;
         }
-        let runs = match rows.addresses {
-            Some(addresses) => addresses.finish()?,
-            None => Vec::new(),
-        };
+        let runs = rows.collected.finish()?;
         let files = [rows.txs, rows.conf, rows.outs, rows.edge];
         let files = files.into_iter().map(SortedFiles::finish);
         Ok((files.collect::<Result<_, _>>()?, runs))
@@ -192,21 +247,19 @@ impl JoinStage<'_> {
         for block in &blocks {
             rows.conf.push(&rows::conf_key(&txid, block), &[])?;
         }
-        let mut outputs = Outputs {
+        let mut parts = Parts {
             rows,
             txid: &txid,
             heights: &heights,
             spends,
-            error: None,
+            elements: self.network.elements(),
+            pegins: Vec::new(),
         };
-        let visited = bsl::Transaction::visit(first.raw, &mut outputs);
-        if let Some(error) = outputs.error {
-            return Err(error);
-        }
-        visited.map_err(|error| {
-            IndexError::Corrupt(format!(
-                "spilled transaction {txid} does not parse: {error:?}"
-            ))
+        walk_tx(self.network.family(), first.raw, &mut parts).map_err(|error| match error {
+            PartError::Index(error) => error,
+            PartError::Decode(error) => IndexError::Corrupt(format!(
+                "spilled transaction {txid} does not parse: {error}"
+            )),
         })?;
         // Inputs that name an output index this transaction does not have.
         match spends.of(&first.txid[..]) {
@@ -233,35 +286,111 @@ impl JoinStage<'_> {
     }
 }
 
-/// Visits the outputs of one transaction.
-struct Outputs<'r, 'a, 'w, 's, 'e> {
+/// Visits the parts of one transaction.
+struct Parts<'r, 'a, 'w, 's, 'e> {
     rows: &'r mut Rows<'a, 'w>,
     txid: &'r Txid,
     heights: &'r [u32],
     spends: &'s mut Spends<'e>,
-    error: Option<IndexError>,
+    /// On Elements.
+    elements: Option<&'static ElementsChain>,
+    /// Inputs that are peg-ins: their witnesses come later.
+    pegins: Vec<u32>,
 }
 
-impl Visitor for Outputs<'_, '_, '_, '_, '_> {
-    fn visit_tx_out(&mut self, vout: usize, out: &bsl::TxOut) -> ControlFlow<()> {
-        match self.output(vout as u32, out.script_pubkey(), out.value()) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                self.error = Some(error);
-                ControlFlow::Break(())
-            }
-        }
+/// Why a walk over a spilled transaction ended.
+enum PartError {
+    Index(IndexError),
+    Decode(DecodeError),
+}
+
+impl From<IndexError> for PartError {
+    fn from(error: IndexError) -> Self {
+        Self::Index(error)
     }
 }
 
-impl Outputs<'_, '_, '_, '_, '_> {
-    fn output(&mut self, vout: u32, script: &[u8], value: u64) -> Result<(), IndexError> {
+impl From<DecodeError> for PartError {
+    fn from(error: DecodeError) -> Self {
+        Self::Decode(error)
+    }
+}
+
+impl<'t> TxVisitor<'t> for Parts<'_, '_, '_, '_, '_> {
+    type Error = PartError;
+
+    #[inline]
+    fn input(&mut self, vin: u32, input: &InputRef<'t>) -> Result<(), PartError> {
+        match self.elements {
+            None => Ok(()),
+            Some(chain) => Ok(self.elements_input(chain, vin, input)?),
+        }
+    }
+
+    #[inline]
+    fn output(&mut self, vout: u32, output: OutputRef<'t>) -> Result<(), PartError> {
+        Ok(self.add_output(vout, output)?)
+    }
+
+    fn input_witness(&mut self, vin: u32, witness: &InputWitness<'t>) -> Result<(), PartError> {
+        if let Some(chain) = self.elements
+            && self.pegins.contains(&vin)
+            && let Some(pegin) = Pegin::parse(&witness.pegin)
+            && let Some(event) = asset_events::of_pegin(chain, vin, &pegin)
+        {
+            self.add_asset(event)?;
+        }
+        Ok(())
+    }
+}
+
+impl Parts<'_, '_, '_, '_, '_> {
+    fn elements_input(
+        &mut self,
+        chain: &ElementsChain,
+        vin: u32,
+        input: &InputRef<'_>,
+    ) -> Result<(), IndexError> {
+        if input.is_pegin {
+            self.pegins.push(vin);
+        }
+        let Some(issuance) = &input.issuance else {
+            return Ok(());
+        };
+        let spent = outpoint(&input.outpoint);
+        let Some((event, first)) =
+            asset_events::of_issuance(chain, *self.txid, vin, spent, issuance)
+        else {
+            return Ok(());
+        };
+        if let (Some(first), Some(assets)) = (first, &mut self.rows.collected.assets) {
+            let mut entry = rows::issued_key(&event.0).to_vec();
+            first.write(&mut entry);
+            assets.push(entry)?;
+        }
+        self.add_asset(event)
+    }
+
+    fn add_asset(&mut self, event: OfAsset) -> Result<(), IndexError> {
+        let collected = &mut self.rows.collected;
+        Ok(collected.asset(self.heights, *self.txid, event)?)
+    }
+
+    fn add_output(&mut self, vout: u32, output: OutputRef<'_>) -> Result<(), IndexError> {
+        if let Some(chain) = self.elements
+            && let Some(event) = asset_events::of_output(chain, vout, &output)
+        {
+            self.add_asset(event)?;
+        }
+        let OutputRef { script, coin } = output;
         let rows = &mut *self.rows;
         rows.value.clear();
-        rows::write_out_value(script, value, &mut rows.value);
+        rows::write_out_value(script, coin, &mut rows.value);
         rows.outs
             .push(&rows::out_key(self.txid, vout), &rows.value)?;
-        let listed = rows.index_unspendables || !rows::is_provably_unspendable(script);
+        let listed = (rows.index_unspendables
+            || !rows::is_unspendable(rows.network.family(), script))
+            && !coin.is_fee(script);
         let mut edge = self.spends.of_output(self.txid.as_byte_array(), vout);
         if !listed && edge.is_none() {
             return Ok(());
@@ -269,11 +398,11 @@ impl Outputs<'_, '_, '_, '_, '_> {
         let scripthash = ScriptHash(sha256::Hash::hash(script).to_byte_array());
         if listed {
             for &height in self.heights {
-                let key = rows::hist_funding_key(&scripthash, height, self.txid, vout, value);
+                let key = rows::hist_funding_key(&scripthash, height, self.txid, vout, coin);
                 rows.history.push(&scripthash.0, &[&key[1..]])?;
             }
-            if let Some(addresses) = &mut rows.addresses {
-                addresses.push(script)?;
+            if let Some(addresses) = &mut rows.collected.addresses {
+                addresses.push_address(script, rows.network)?;
             }
         }
         while let Some(spend) = edge {
@@ -287,13 +416,28 @@ impl Outputs<'_, '_, '_, '_, '_> {
                 &spender,
                 spend.vin,
                 &outpoint,
-                value,
+                coin,
             );
             rows.history.push(&scripthash.0, &[&key[1..]])?;
+            if let Some(chain) = self.elements
+                && let Some(event) = asset_events::of_spend(chain, spend.vin, outpoint, &output)
+            {
+                let at = [spend.height];
+                rows.collected.asset(&at, spender, event)?;
+            }
             edge = self.spends.of_output(self.txid.as_byte_array(), vout);
         }
         Ok(())
     }
+}
+
+/// An outpoint as it is serialized.
+fn outpoint(bytes: &[u8; 36]) -> OutPoint {
+    let (txid, index) = bytes.split_at(32);
+    OutPoint::new(
+        Txid::from_byte_array(txid.try_into().expect("32 of 36 bytes")),
+        u32::from_le_bytes(index.try_into().expect("4 of 36 bytes")),
+    )
 }
 
 struct TxRecord<'a> {

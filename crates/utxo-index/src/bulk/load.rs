@@ -10,11 +10,11 @@ use cairn_utxo_node::{ChainSource, Tip, Unit};
 use hashbrown::HashMap;
 
 use super::add::{AddStage, Partitioned};
-use super::addresses::{self, AddressRuns};
+use super::collected::{self, SortedRuns};
 use super::files::FileFactory;
 use super::finish;
 use super::history::HistorySorter;
-use super::join::{JoinStage, Joiner};
+use super::join::{Collected, JoinStage, Joiner};
 use super::manifest::{Heights, Manifest, Stage};
 use super::spill::{Partitioning, Spill};
 use super::workers::Workers;
@@ -60,11 +60,7 @@ pub(crate) fn load(job: BulkJob<'_>) -> Result<BulkOutcome, IndexError> {
     let scratch = scratch_dir(&job.config.dir);
     job.progress.set_phase(Phase::Headers, 0);
     let run = job.source.headers(&|_| None, job.until)?;
-    let chain: Vec<BlockHash> = run
-        .headers
-        .iter()
-        .map(|header| header.block_hash())
-        .collect();
+    let chain: Vec<BlockHash> = run.headers.iter().map(|header| header.hash).collect();
     let Some(&tip) = chain.last() else {
         return Err(IndexError::Source(cairn_utxo_node::SourceError::Missing(
             format!("{} has no blocks", job.source.describe()),
@@ -198,6 +194,7 @@ impl<'a> Load<'a> {
                 round += 1;
             }
             let stage = AddStage {
+                family: self.job.config.network.family(),
                 source: self.job.source,
                 heights: &heights,
                 blocks: &self.spills.blocks,
@@ -245,35 +242,41 @@ impl<'a> Load<'a> {
                 edges: &self.spills.edges,
                 history: &self.spills.history,
                 chain: &self.chain,
+                network: self.job.config.network,
                 light_mode: self.job.config.light_mode,
                 index_unspendables: self.job.config.index_unspendables,
             };
             let buffer = self.job.config.load.buffer_bytes / self.workers.count();
             let next = AtomicUsize::new(0);
-            let finished = Mutex::new((Vec::new(), Vec::new()));
+            let finished = Mutex::new((Vec::new(), Vec::new(), Vec::new()));
             self.workers.run(|| {
                 let mut joiner = Joiner::new(&stage, buffer);
                 while let Some(&(start, end)) = ranges.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let label = format!("{start:05}");
-                    let addresses = self.job.config.address_search.then(|| {
-                        AddressRuns::new(&self.scratch, label.clone(), self.job.config.network)
-                    });
+                    let runs = |what| SortedRuns::new(&self.scratch, what, &label);
+                    let config = self.job.config;
+                    let collected = Collected {
+                        addresses: config.address_search.then(|| runs("addresses")),
+                        assets: config.network.elements().map(|_| runs("assets")),
+                    };
                     let before = |partition| {
                         for spill in sizes {
                             self.job.progress.add_done(spill.partition_bytes(partition));
                         }
                         self.workers.check()
                     };
-                    let (files, runs) = joiner.range(start..end, &label, addresses, before)?;
+                    let (files, runs) = joiner.range(start..end, &label, collected, before)?;
                     let mut finished = finished.lock().expect("no worker panics while it adds");
                     finished.0.extend(files);
-                    finished.1.extend(runs);
+                    finished.1.extend(runs.addresses);
+                    finished.2.extend(runs.assets);
                 }
                 joiner.finish()
             })?;
-            let (files, runs) = finished.into_inner().expect("all workers have ended");
+            let (files, addresses, assets) = finished.into_inner().expect("all workers have ended");
             ingest(self.job.stores, files)?;
-            self.manifest.address_runs.extend(runs);
+            self.manifest.address_runs.extend(addresses);
+            self.manifest.asset_runs.extend(assets);
             self.end_round(to, self.spills.txs.partitions.count(), Stage::History)?;
             for partition in from..to {
                 self.spills.txs.spill.release(partition);
@@ -298,7 +301,12 @@ impl<'a> Load<'a> {
             let next = AtomicUsize::new(0);
             let finished = Mutex::new(Vec::new());
             self.workers.run(|| {
-                let mut sorter = HistorySorter::new(&self.factory, history, &self.scratch);
+                let mut sorter = HistorySorter::new(
+                    self.job.config.network.family(),
+                    &self.factory,
+                    history,
+                    &self.scratch,
+                );
                 while let Some(&(start, end)) = ranges.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let before = |partition| {
                         let bytes = history.spill.partition_bytes(partition);
@@ -330,7 +338,12 @@ impl<'a> Load<'a> {
         let stores = self.job.stores;
         if !self.manifest.address_runs.is_empty() {
             let mut files = self.factory.files(Family::Addrs, "all");
-            addresses::write_rows(&self.manifest.address_runs, &self.scratch, &mut files)?;
+            collected::write_address_rows(&self.manifest.address_runs, &self.scratch, &mut files)?;
+            ingest(stores, vec![files.finish()?])?;
+        }
+        if !self.manifest.asset_runs.is_empty() {
+            let mut files = self.factory.files(Family::Assets, "all");
+            collected::write_asset_rows(&self.manifest.asset_runs, &self.scratch, &mut files)?;
             ingest(stores, vec![files.finish()?])?;
         }
         let files = finish::block_files(

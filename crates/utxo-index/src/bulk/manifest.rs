@@ -8,7 +8,7 @@ use bitcoin::BlockHash;
 use serde::{Deserialize, Serialize};
 
 /// Grows when the meaning of a field or of the spills changes; a manifest of another version starts the load again.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Which stage a load is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -53,6 +53,8 @@ pub(super) struct Manifest {
     pub(super) partitions_done: usize,
     /// Sorted runs of addresses written so far, by file name.
     pub(super) address_runs: Vec<String>,
+    /// The same of rows of assets.
+    pub(super) asset_runs: Vec<String>,
     /// Blocks, transactions and bytes read so far, for progress and the closing line.
     pub(super) blocks: u64,
     pub(super) txs: u64,
@@ -73,6 +75,7 @@ impl Manifest {
             added: Vec::new(),
             partitions_done: 0,
             address_runs: Vec::new(),
+            asset_runs: Vec::new(),
             blocks: 0,
             txs: 0,
             bytes: 0,

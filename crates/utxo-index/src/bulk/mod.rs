@@ -22,8 +22,8 @@
 //! killed goes on from there. A smaller load that was killed starts again.
 
 mod add;
-mod addresses;
 mod block;
+mod collected;
 mod files;
 mod finish;
 mod history;

@@ -19,6 +19,8 @@ pub(crate) enum Family {
     Edges,
     /// `history`: `a`.
     Addrs,
+    /// `history`: `i I J` (Elements).
+    Assets,
     /// `history`: `D V F`.
     Marks,
     /// `cache`: all rows.
@@ -27,7 +29,7 @@ pub(crate) enum Family {
 
 impl Family {
     /// All families.
-    pub(crate) const ALL: [Family; 9] = [
+    pub(crate) const ALL: [Family; 10] = [
         Family::Blocks,
         Family::Txs,
         Family::Confs,
@@ -35,6 +37,7 @@ impl Family {
         Family::Hist,
         Family::Edges,
         Family::Addrs,
+        Family::Assets,
         Family::Marks,
         Family::Cache,
     ];
@@ -43,7 +46,9 @@ impl Family {
     pub(crate) const fn db(self) -> Db {
         match self {
             Family::Blocks | Family::Txs | Family::Confs | Family::Outs => Db::Txstore,
-            Family::Hist | Family::Edges | Family::Addrs | Family::Marks => Db::History,
+            Family::Hist | Family::Edges | Family::Addrs | Family::Assets | Family::Marks => {
+                Db::History
+            }
             Family::Cache => Db::Cache,
         }
     }
@@ -59,6 +64,7 @@ impl Family {
             Family::Hist => "hist",
             Family::Edges => "edge",
             Family::Addrs => "addr",
+            Family::Assets => "asset",
         }
     }
 
@@ -73,8 +79,9 @@ impl Family {
             History => Family::Hist,
             Edge => Family::Edges,
             Address => Family::Addrs,
+            Issued | Asset | Supply => Family::Assets,
             Indexed | HistoryVersion | HistoryLoaded => Family::Marks,
-            Stats | Utxos | CacheVersion => Family::Cache,
+            Stats | Utxos | AssetStats | CacheVersion => Family::Cache,
         }
     }
 

@@ -130,7 +130,7 @@ fn lookup(family: Family) -> Lookup {
         Family::Blocks | Family::Txs | Family::Outs | Family::Marks | Family::Cache => {
             Lookup::Point
         }
-        Family::Confs | Family::Hist => Lookup::Prefix(33),
+        Family::Confs | Family::Hist | Family::Assets => Lookup::Prefix(33),
         Family::Edges => Lookup::Prefix(37),
         Family::Addrs => Lookup::Ordered,
     }
@@ -198,7 +198,7 @@ fn build(family: Family, tuning: &Tuning, filter: bool) -> Options {
 fn is_large(family: Family) -> bool {
     matches!(
         family,
-        Family::Txs | Family::Confs | Family::Outs | Family::Hist | Family::Edges
+        Family::Txs | Family::Confs | Family::Outs | Family::Hist | Family::Edges | Family::Assets
     )
 }
 
@@ -207,7 +207,7 @@ fn block_bytes(family: Family) -> usize {
         // Large values, read one by one: a larger block only means more to decompress.
         Family::Txs | Family::Blocks => 16 << 10,
         Family::Outs | Family::Confs | Family::Edges | Family::Cache | Family::Marks => 4 << 10,
-        Family::Hist | Family::Addrs => 16 << 10,
+        Family::Hist | Family::Addrs | Family::Assets => 16 << 10,
     }
 }
 

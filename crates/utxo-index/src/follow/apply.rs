@@ -3,9 +3,10 @@
 use std::sync::PoisonError;
 
 use bitcoin::{OutPoint, Txid};
+use cairn_utxo_chain::walk::OutputRef;
 
 use super::block::{BlockData, write_history_rows, write_txstore_rows};
-use super::outputs::{OutputMap, Prevout};
+use super::outputs::OutputMap;
 use super::touched::TouchedScripts;
 use super::{Followed, Follower, write_tip};
 use crate::engine::{Durability, SortedRows, Stores};
@@ -36,10 +37,7 @@ impl Follower<'_> {
             self.check_stop()?;
             let (group, later) = rest.split_at(group_blocks.min(rest.len()));
             let blocks = self.fetch(group)?;
-            let bytes: u64 = blocks
-                .iter()
-                .map(|data| data.block.total_size() as u64)
-                .sum();
+            let bytes: u64 = blocks.iter().map(|data| data.size() as u64).sum();
             self.apply_group(state, group, &blocks)?;
             let txs: u64 = blocks.iter().map(|data| data.txids.len() as u64).sum();
             followed.blocks += blocks.len() as u64;
@@ -150,13 +148,13 @@ fn history_rows(
     config: &IndexConfig,
     blocks: &[BlockData],
 ) -> Result<(SortedRows, TouchedScripts), IndexError> {
-    let outputs = OutputMap::of_blocks(blocks, &stores.txstore)?;
+    let outputs = OutputMap::of_blocks(config.network.family(), blocks, &stores.txstore)?;
     let features = config.features();
     let mut rows = SortedRows::default();
     let mut touched = TouchedScripts::default();
     for data in blocks {
         let prevout =
-            |txid: &Txid, vin: u32, outpoint: &OutPoint| -> Result<Prevout<'_>, IndexError> {
+            |txid: &Txid, vin: u32, outpoint: &OutPoint| -> Result<OutputRef<'_>, IndexError> {
                 outputs
                     .get(outpoint)?
                     .ok_or_else(|| missing_output(data, txid, vin, outpoint))
@@ -166,8 +164,8 @@ fn history_rows(
             features,
             config.network,
             prevout,
-            &mut |family, key| {
-                rows.put(family, key, &[]);
+            &mut |family, key, value| {
+                rows.put(family, key, value);
                 touched.push(family, key);
             },
         )?;

@@ -50,7 +50,7 @@ impl Follower<'_> {
         height: u32,
     ) -> Result<BlockData, IndexError> {
         if let Some(bytes) = raw.get(&hash) {
-            match BlockData::parse(bytes, hash, height) {
+            match BlockData::parse(self.config.network.family(), bytes, hash, height) {
                 Ok(data) => return Ok(data),
                 Err(error) => {
                     tracing::warn!(%hash, height, %error, "damaged block, asking for it again")
@@ -63,7 +63,7 @@ impl Follower<'_> {
     /// One block by the surest way. Damage here is final.
     pub(super) fn fetch_one(&self, hash: BlockHash, height: u32) -> Result<BlockData, IndexError> {
         let bytes = self.source.block(&hash)?;
-        BlockData::parse(&bytes, hash, height).map_err(|error| {
+        BlockData::parse(self.config.network.family(), &bytes, hash, height).map_err(|error| {
             IndexError::Source(SourceError::Damaged(format!(
                 "block {hash} at height {height} from {} {error}",
                 self.source.describe()

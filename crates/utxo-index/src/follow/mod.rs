@@ -15,7 +15,7 @@ mod touched;
 mod undo;
 
 pub(crate) use block::{BlockData, write_history_rows, write_txstore_rows};
-pub(crate) use outputs::{OutputMap, Prevout};
+pub(crate) use outputs::OutputMap;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
@@ -116,7 +116,7 @@ impl Follower<'_> {
         self.insert(&run)?;
         let tip = match (run.tip, run.headers.last()) {
             (Some(tip), _) => tip.hash,
-            (None, Some(header)) => header.block_hash(),
+            (None, Some(header)) => header.hash,
             (None, None) => {
                 return Err(IndexError::Source(SourceError::Damaged(format!(
                     "{} named neither headers nor a tip",
@@ -155,7 +155,7 @@ impl Follower<'_> {
                 return Err(IndexError::Source(SourceError::Damaged(format!(
                     "{} says that block {} has height {height}, but its ancestors say {}",
                     self.source.describe(),
-                    header.block_hash(),
+                    header.hash,
                     tree.height(id)
                 ))));
             }

@@ -7,12 +7,12 @@
 
 use std::sync::PoisonError;
 
-use bitcoin::consensus::deserialize;
-use bitcoin::{Block, OutPoint, Transaction, Txid};
+use bitcoin::{OutPoint, Txid};
+use cairn_utxo_chain::walk::OutputRef;
 
 use super::apply::missing_output;
 use super::block::{BlockData, write_history_rows};
-use super::outputs::{OutputMap, Prevout};
+use super::outputs::OutputMap;
 use super::touched::TouchedScripts;
 use super::{Followed, Follower, write_tip};
 use crate::engine::{Durability, Family};
@@ -60,12 +60,13 @@ impl Follower<'_> {
     fn undo_block(&self, state: &mut SyncState, id: NodeId) -> Result<(), IndexError> {
         let data = self.stored_block(id)?;
         let blocks = [data];
-        let outputs = OutputMap::of_blocks(&blocks, &self.stores.txstore)?;
+        let outputs =
+            OutputMap::of_blocks(self.config.network.family(), &blocks, &self.stores.txstore)?;
         let [data] = blocks;
         let mut batch = self.stores.history.batch();
         let mut touched = TouchedScripts::default();
         let prevout =
-            |txid: &Txid, vin: u32, outpoint: &OutPoint| -> Result<Prevout<'_>, IndexError> {
+            |txid: &Txid, vin: u32, outpoint: &OutPoint| -> Result<OutputRef<'_>, IndexError> {
                 outputs
                     .get(outpoint)?
                     .ok_or_else(|| missing_output(&data, txid, vin, outpoint))
@@ -79,7 +80,9 @@ impl Follower<'_> {
             features,
             self.config.network,
             prevout,
-            &mut |family, key| {
+            // An `i` row goes too. It is this block's: an asset's id follows from the output that its issuance spends, and one
+            // chain spends that once; what another branch wrote comes only after this undo is done.
+            &mut |family, key, _| {
                 batch.delete(family, key);
                 touched.push(family, key);
             },
@@ -109,9 +112,9 @@ impl Follower<'_> {
 
     /// A stored block: from its rows, in light mode from the source.
     fn stored_block(&self, id: NodeId) -> Result<BlockData, IndexError> {
-        let (hash, height, header) = {
+        let (hash, height) = {
             let tree = self.tree();
-            (tree.hash(id), tree.height(id), tree.header(id))
+            (tree.hash(id), tree.height(id))
         };
         if self.config.light_mode {
             return self.fetch_one(hash, height);
@@ -130,30 +133,21 @@ impl Follower<'_> {
         let mut order: Vec<usize> = (0..txids.len()).collect();
         order.sort_unstable_by_key(|at| rows::tx_key(&txids[*at]));
         let keys: Vec<_> = order.iter().map(|at| rows::tx_key(&txids[*at])).collect();
-        let mut txdata: Vec<Option<Transaction>> = vec![None; txids.len()];
+        let mut found = vec![None; txids.len()];
         for (at, raw) in order
             .into_iter()
             .zip(txstore.multi_get(Family::Txs, &keys)?)
         {
             let txid = txids[at];
-            let raw =
-                raw.ok_or_else(|| missing(format!("the row T of transaction {txid} is missing")))?;
-            let tx = deserialize(&raw).map_err(|error| {
-                missing(format!(
-                    "the row T of transaction {txid} is damaged: {error}"
-                ))
-            })?;
-            txdata[at] = Some(tx);
+            let lacking = || missing(format!("the row T of transaction {txid} is missing"));
+            found[at] = Some(raw.ok_or_else(lacking)?.to_vec());
         }
-        let txdata = txdata
-            .into_iter()
-            .map(|tx| tx.expect("every place of the block was filled above"))
-            .collect();
-        Ok(BlockData {
-            hash,
-            height,
-            block: Block { header, txdata },
-            txids,
-        })
+        let txs = found.iter().flatten().map(Vec::as_slice);
+        let data = BlockData::from_stored(self.config.network.family(), hash, height, txs)
+            .map_err(|error| missing(format!("a row T of its transactions {error}")))?;
+        if data.txids != txids {
+            return Err(missing("its rows T are of other transactions".into()));
+        }
+        Ok(data)
     }
 }

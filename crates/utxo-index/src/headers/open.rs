@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use bitcoin::block::Header;
+use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
-use bitcoin::{BlockHash, Network};
+use cairn_utxo_chain::{Header, Network};
 
 use super::{Chain, HeaderTree, NodeId, NodeMarks};
 use crate::engine::{Family, Stores};
@@ -66,7 +66,7 @@ pub(crate) fn load(stores: &Stores, network: Network) -> Result<Opened, IndexErr
 }
 
 fn read_tree(stores: &Stores, network: Network) -> Result<HeaderTree, IndexError> {
-    let genesis = bitcoin::constants::genesis_block(network).block_hash();
+    let genesis = network.genesis_hash();
     let snapshot = stores.txstore.snapshot();
     // Children by parent: rows come in the order of hashes, the tree wants parents first.
     let mut waiting: HashMap<BlockHash, Vec<Header>> = HashMap::new();
@@ -78,12 +78,12 @@ fn read_tree(stores: &Stores, network: Network) -> Result<HeaderTree, IndexError
     );
     cursor.seek(&[RowKind::Header.tag()]);
     while let Some((key, value)) = cursor.item()? {
-        let header = rows::decode_header(value)?;
+        let header = rows::decode_header(network.family(), value)?;
         let hash = rows::decode_block_hash_key(RowKind::Header, key)?;
-        if header.block_hash() != hash {
+        if header.hash != hash {
             return Err(IndexError::Corrupt(format!(
                 "the header in row B of block {hash} is that of {}; delete the index folder to build it anew",
-                header.block_hash()
+                header.hash
             )));
         }
         waiting
@@ -103,7 +103,7 @@ fn read_tree(stores: &Stores, network: Network) -> Result<HeaderTree, IndexError
                 stores.txstore.path().display()
             ))
         })?;
-        if let Some(children) = waiting.remove(&header.block_hash()) {
+        if let Some(children) = waiting.remove(&header.hash) {
             ready.extend(children);
         }
     }

@@ -2,9 +2,10 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use bitcoin::block::{Header, Version};
+use bitcoin::block::Version;
 use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, CompactTarget, TxMerkleNode};
+use cairn_utxo_chain::{Header, Proof};
 use hashbrown::HashTable;
 
 /// Number of a header in the tree.
@@ -26,6 +27,7 @@ struct Node {
     merkle_root: [u8; 32],
     version: i32,
     time: u32,
+    /// [`SIGNED`] on Elements.
     bits: u32,
     nonce: u32,
     height: u32,
@@ -33,6 +35,8 @@ struct Node {
     marks: NodeMarks,
 }
 
+/// `bits` of a block that is signed and not worked for: no target is zero.
+const SIGNED: u32 = 0;
 /// `parent` of genesis.
 const NO_PARENT: u32 = u32::MAX;
 /// Block times the median is taken of.
@@ -104,7 +108,7 @@ impl HeaderTree {
 
     /// Adds a header whose parent is known; a known one is left as it is.
     pub(crate) fn insert(&mut self, header: &Header) -> Result<NodeId, TreeError> {
-        let hash = header.block_hash();
+        let hash = header.hash;
         if let Some(known) = self.find(&hash) {
             return Ok(known);
         }
@@ -125,13 +129,17 @@ impl HeaderTree {
             (parent.0, self.nodes[parent.0 as usize].height + 1)
         };
         let id = u32::try_from(self.nodes.len()).expect("a chain has fewer than 2^32 blocks");
+        let (bits, nonce) = match header.proof {
+            Proof::Work { bits, nonce } => (bits.to_consensus(), nonce),
+            Proof::Signed { .. } => (SIGNED, 0),
+        };
         self.nodes.push(Node {
             hash: hash.to_byte_array(),
             merkle_root: header.merkle_root.to_byte_array(),
             version: header.version.to_consensus(),
             time: header.time,
-            bits: header.bits.to_consensus(),
-            nonce: header.nonce,
+            bits,
+            nonce,
             height,
             parent,
             marks: NodeMarks::default(),
@@ -172,13 +180,22 @@ impl HeaderTree {
         let prev_blockhash = self
             .parent(id)
             .map_or_else(BlockHash::all_zeros, |parent| self.hash(parent));
+        let proof = match node.bits {
+            SIGNED => Proof::Signed {
+                height: node.height,
+            },
+            bits => Proof::Work {
+                bits: CompactTarget::from_consensus(bits),
+                nonce: node.nonce,
+            },
+        };
         Header {
+            hash: self.hash(id),
             version: Version::from_consensus(node.version),
             prev_blockhash,
             merkle_root: TxMerkleNode::from_byte_array(node.merkle_root),
             time: node.time,
-            bits: CompactTarget::from_consensus(node.bits),
-            nonce: node.nonce,
+            proof,
         }
     }
 
@@ -236,18 +253,19 @@ mod tests {
     use bitcoin::constants::genesis_block;
 
     fn child(parent: &Header, nonce: u32) -> Header {
-        Header {
+        let parent = parent.to_bitcoin().expect("a header of Bitcoin");
+        Header::from(bitcoin::block::Header {
             prev_blockhash: parent.block_hash(),
             nonce,
             time: parent.time + 600 - nonce,
-            ..*parent
-        }
+            ..parent
+        })
     }
 
     #[test]
     fn headers_come_back_and_branches_meet() {
-        let genesis = genesis_block(Network::Regtest).header;
-        let mut tree = HeaderTree::new(genesis.block_hash());
+        let genesis = Header::from(genesis_block(Network::Regtest).header);
+        let mut tree = HeaderTree::new(genesis.hash);
         let root = tree.insert(&genesis).expect("genesis");
         let a1 = child(&genesis, 1);
         let a2 = child(&a1, 2);
@@ -260,7 +278,7 @@ mod tests {
         assert_eq!(tree.len(), 4);
         assert_eq!(tree.header(ids[1]), a2);
         assert_eq!(tree.header(root), genesis);
-        assert_eq!(tree.find(&b1.block_hash()), Some(ids[2]));
+        assert_eq!(tree.find(&b1.hash), Some(ids[2]));
         assert_eq!(tree.fork_point(ids[1], ids[2]), Some(root));
         assert_eq!(tree.fork_point(ids[0], ids[1]), Some(ids[0]));
         assert_eq!((tree.height(ids[1]), tree.parent(root)), (2, None));
@@ -271,14 +289,14 @@ mod tests {
 
     #[test]
     fn strangers_are_refused() {
-        let genesis = genesis_block(Network::Regtest).header;
-        let mut tree = HeaderTree::new(genesis.block_hash());
+        let genesis = Header::from(genesis_block(Network::Regtest).header);
+        let mut tree = HeaderTree::new(genesis.hash);
         let orphan = child(&child(&genesis, 1), 2);
         assert!(matches!(
             tree.insert(&orphan),
             Err(TreeError::UnknownParent { .. })
         ));
-        let other = genesis_block(Network::Bitcoin).header;
+        let other = Header::from(genesis_block(Network::Bitcoin).header);
         assert!(matches!(
             tree.insert(&other),
             Err(TreeError::OtherGenesis { .. })

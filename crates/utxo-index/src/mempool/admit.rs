@@ -3,31 +3,20 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bitcoin::{OutPoint, Transaction, TxOut, Txid};
+use bitcoin::{OutPoint, Txid};
+use cairn_utxo_chain::tx::WholeTx;
+use cairn_utxo_chain::{Network, Output, Tx};
 
 use super::changes::Journal;
 use super::{MempoolEntry, MempoolView};
 use crate::types::QueryError;
 use crate::view::View;
 
-/// A transaction that the node has taken, with its id.
-#[derive(Debug, Clone)]
-pub(crate) struct Candidate {
-    pub(crate) txid: Txid,
-    pub(crate) tx: Transaction,
-}
-
-impl Candidate {
-    pub(crate) fn new(tx: Transaction) -> Self {
-        Self {
-            txid: tx.compute_txid(),
-            tx,
-        }
-    }
-}
+/// A transaction that the node has taken.
+pub(crate) type Candidate = WholeTx;
 
 /// Outputs of the chain that candidates spend.
-pub(crate) type ChainOutputs = HashMap<OutPoint, TxOut>;
+pub(crate) type ChainOutputs = HashMap<OutPoint, Output>;
 
 /// Who stays when a candidate spends what another unconfirmed transaction spends already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +36,8 @@ pub(crate) struct Terms<'a> {
     pub(crate) conflict: Conflict,
     /// Whether scripts that nobody can ever spend have a history.
     pub(crate) unspendables: bool,
+    /// The chain they are of.
+    pub(crate) network: Network,
 }
 
 /// Reads from the chain what candidates spend of it, but for what is in `known` already. Needs no lock.
@@ -58,8 +49,8 @@ pub(crate) fn chain_outputs(
     let siblings: HashSet<Txid> = candidates.iter().map(|candidate| candidate.txid).collect();
     let wanted: Vec<OutPoint> = candidates
         .iter()
-        .flat_map(|candidate| &candidate.tx.input)
-        .map(|input| input.previous_output)
+        .flat_map(|candidate| candidate.tx.spends())
+        .map(|(_, outpoint)| outpoint)
         .filter(|outpoint| {
             !siblings.contains(&outpoint.txid)
                 && !known.contains_key(outpoint)
@@ -80,8 +71,8 @@ pub(crate) fn is_open(view: &View, candidate: &Candidate) -> Result<bool, QueryE
     if view.confirming_block(&candidate.txid)?.is_some() {
         return Ok(false);
     }
-    for input in &candidate.tx.input {
-        if view.spend(&input.previous_output)?.is_some() {
+    for (_, outpoint) in candidate.tx.spends() {
+        if view.spend(&outpoint)?.is_some() {
             return Ok(false);
         }
     }
@@ -117,29 +108,25 @@ impl MempoolView {
         }
     }
 
-    fn prevouts(&self, tx: &Transaction, outputs: &ChainOutputs) -> Option<Box<[TxOut]>> {
-        tx.input
-            .iter()
-            .map(|input| {
-                let outpoint = &input.previous_output;
-                outputs
-                    .get(outpoint)
-                    .cloned()
-                    .or_else(|| self.output(outpoint))
-            })
-            .collect()
+    fn prevouts(&self, tx: &Tx, outputs: &ChainOutputs) -> Option<Box<[Option<Output>]>> {
+        let mut prevouts = vec![None; tx.input.len()];
+        for (vin, outpoint) in tx.spends() {
+            let known = outputs.get(&outpoint).cloned();
+            prevouts[vin as usize] = Some(known.or_else(|| self.output(&outpoint))?);
+        }
+        Some(prevouts.into_boxed_slice())
     }
 
     fn admit_one(
         &mut self,
         candidate: &Candidate,
-        prevouts: Box<[TxOut]>,
+        prevouts: Box<[Option<Output>]>,
         terms: Terms<'_>,
         journal: &mut Journal,
     ) {
         let mut rivals = Vec::new();
-        for input in &candidate.tx.input {
-            if let Some((rival, _)) = self.spender(&input.previous_output) {
+        for (_, outpoint) in candidate.tx.spends() {
+            if let Some((rival, _)) = self.spender(&outpoint) {
                 rivals.push(rival);
             }
         }
@@ -153,7 +140,8 @@ impl MempoolView {
         }
         let arrival = self.next_arrival();
         let entry = match MempoolEntry::new(
-            &candidate.tx,
+            terms.network,
+            candidate,
             prevouts,
             now(),
             arrival,

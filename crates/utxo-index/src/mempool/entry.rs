@@ -2,10 +2,13 @@
 
 use std::cmp::Ordering;
 
-use bitcoin::consensus::{deserialize, serialize};
-use bitcoin::{OutPoint, Transaction, TxOut, Txid, Wtxid};
+use bitcoin::{OutPoint, Txid, Wtxid};
+use cairn_utxo_chain::tx::WholeTx;
+use cairn_utxo_chain::walk::OutputRef;
+use cairn_utxo_chain::{AssetId, Network, Output, Tx};
 
-use crate::rows;
+use crate::asset_events::{self, OfAsset};
+use crate::rows::{self, AssetEvent};
 use crate::types::ScriptHash;
 
 /// A fee for a weight; compared exactly, without rounding.
@@ -53,9 +56,9 @@ pub struct MempoolEntry {
     pub txid: Txid,
     /// Its id with the witness.
     pub wtxid: Wtxid,
-    /// The spent output of each input, in input order.
-    pub prevouts: Box<[TxOut]>,
-    /// What the inputs are worth more than the outputs, satoshi.
+    /// The spent output of each input, in input order; `None` for a peg-in.
+    pub prevouts: Box<[Option<Output>]>,
+    /// What it pays, base units.
     pub fee: u64,
     /// Weight units.
     pub weight: u32,
@@ -65,6 +68,9 @@ pub struct MempoolEntry {
     pub arrival: u64,
     raw: Box<[u8]>,
     scripts: Box<[ScriptHash]>,
+    /// On Elements: what it does with assets.
+    events: Box<[OfAsset]>,
+    network: Network,
 }
 
 /// Why a transaction is not one that can be unconfirmed.
@@ -83,16 +89,17 @@ pub(crate) enum EntryError {
 }
 
 impl MempoolEntry {
-    /// From a transaction and the outputs it spends. `unspendables` tells whether scripts that nobody can ever spend have
-    /// a history of their own.
+    /// From a transaction of a network and the outputs it spends. `unspendables` tells whether scripts that nobody can ever
+    /// spend have a history of their own.
     pub(crate) fn new(
-        tx: &Transaction,
-        prevouts: Box<[TxOut]>,
+        network: Network,
+        whole: &WholeTx,
+        prevouts: Box<[Option<Output>]>,
         time: u64,
         arrival: u64,
         unspendables: bool,
     ) -> Result<Self, EntryError> {
-        let txid = tx.compute_txid();
+        let (tx, txid) = (&whole.tx, whole.txid);
         if tx.is_coinbase() || tx.input.is_empty() {
             return Err(EntryError::Coinbase(txid));
         }
@@ -103,38 +110,56 @@ impl MempoolEntry {
                 prevouts: prevouts.len(),
             });
         }
-        fn sum<'a>(mut outputs: impl Iterator<Item = &'a TxOut>) -> Option<u64> {
-            outputs.try_fold(0u64, |sum, output| sum.checked_add(output.value.to_sat()))
-        }
-        let fee = sum(prevouts.iter())
-            .zip(sum(tx.output.iter()))
-            .and_then(|(spent, paid)| spent.checked_sub(paid))
-            .ok_or(EntryError::NegativeFee(txid))?;
-        let mut scripts: Vec<ScriptHash> = prevouts
-            .iter()
-            .chain(&tx.output)
-            .map(|output| output.script_pubkey.as_bytes())
-            .filter(|script| unspendables || !rows::is_provably_unspendable(script))
+        let fee = match network {
+            Network::Bitcoin(_) => fee_paid(tx, prevouts.iter().flatten()),
+            Network::Elements(chain) => tx.fee_outputs(chain.native_asset),
+        };
+        let fee = fee.ok_or(EntryError::NegativeFee(txid))?;
+        let spent = prevouts.iter().flatten();
+        let spent = spent.map(|output| output.script_pubkey.as_bytes());
+        let paid = tx
+            .outputs()
+            .filter(|output| !output.coin.is_fee(output.script));
+        let mut scripts: Vec<ScriptHash> = spent
+            .chain(paid.map(|output| output.script))
+            .filter(|script| unspendables || !rows::is_unspendable(network.family(), script))
             .map(ScriptHash::of)
             .collect();
         scripts.sort_unstable();
         scripts.dedup();
+        let events = match network {
+            Network::Bitcoin(_) => Vec::new(),
+            Network::Elements(chain) => {
+                let spent = |vin: u32, _: &OutPoint| {
+                    let output = prevouts.get(vin as usize).and_then(Option::as_ref);
+                    output.map(output_ref).ok_or(EntryError::Prevouts {
+                        txid,
+                        inputs: tx.input.len(),
+                        prevouts: prevouts.len(),
+                    })
+                };
+                asset_events::of_tx(chain, tx, txid, tx.spends(), spent)?.0
+            }
+        };
         Ok(Self {
             txid,
-            wtxid: tx.compute_wtxid(),
+            wtxid: whole.wtxid(),
             prevouts,
             fee,
-            weight: u32::try_from(tx.weight().to_wu()).unwrap_or(u32::MAX),
+            weight: whole.weight,
             time,
             arrival,
-            raw: serialize(tx).into_boxed_slice(),
+            raw: whole.raw.clone().into_boxed_slice(),
             scripts: scripts.into_boxed_slice(),
+            events: events.into_boxed_slice(),
+            network,
         })
     }
 
     /// The transaction, decoded anew at each call: serialized it takes half the memory.
-    pub fn tx(&self) -> Transaction {
-        deserialize(&self.raw).expect("these bytes were made by serializing a transaction")
+    pub fn tx(&self) -> Tx {
+        let decoded = Tx::decode_all(self.network.family(), &self.raw);
+        decoded.expect("these bytes were decoded before").tx
     }
 
     /// The serialized transaction, with witness.
@@ -160,13 +185,42 @@ impl MempoolEntry {
         }
     }
 
-    /// Sum of the spent outputs, satoshi.
-    pub fn input_value(&self) -> u64 {
+    /// Sum of the spent outputs, satoshi; `None` on Elements, where they may be blinded.
+    pub fn input_value(&self) -> Option<u64> {
+        self.network.bitcoin()?;
         // Checked when the entry was made.
-        self.prevouts
+        let spent = self.prevouts.iter().flatten();
+        Some(
+            spent
+                .map(|output| output.value.to_sat())
+                .fold(0, u64::saturating_add),
+        )
+    }
+
+    /// What it does with an asset (Elements).
+    pub(crate) fn events_of(&self, asset: &AssetId) -> impl Iterator<Item = &AssetEvent> {
+        self.events
             .iter()
-            .map(|output| output.value.to_sat())
-            .fold(0, u64::saturating_add)
+            .filter(move |(of, _)| of == asset)
+            .map(|(_, event)| event)
+    }
+
+    /// The assets that it openly touches, each once, ascending (Elements).
+    pub fn assets(&self) -> Vec<AssetId> {
+        let mut assets: Vec<AssetId> = self.events.iter().map(|(asset, _)| *asset).collect();
+        assets.sort_unstable();
+        assets.dedup();
+        assets
+    }
+
+    /// The virtual bytes by which Liquid's nodes price it, rounded up; on Bitcoin the same as [`MempoolEntry::vsize`].
+    pub fn discount_vsize(&self) -> u64 {
+        match self.network {
+            Network::Bitcoin(_) => self.vsize(),
+            Network::Elements(_) => {
+                (self.tx().discount_weight(self.weight as usize) as u64).div_ceil(4)
+            }
+        }
     }
 
     /// The scripts it funds or spends, each once, ascending.
@@ -174,14 +228,26 @@ impl MempoolEntry {
         &self.scripts
     }
 
-    /// What its inputs spend, in input order.
-    pub fn spends(&self) -> Vec<OutPoint> {
-        self.tx()
-            .input
-            .iter()
-            .map(|input| input.previous_output)
-            .collect()
+    /// What its inputs spend, with the index of the input, in input order.
+    pub fn spends(&self) -> Vec<(u32, OutPoint)> {
+        self.tx().spends().collect()
     }
+}
+
+fn output_ref(output: &Output) -> OutputRef<'_> {
+    OutputRef {
+        script: output.script_pubkey.as_bytes(),
+        coin: output.coin(),
+    }
+}
+
+/// What inputs are worth more than outputs, on Bitcoin; `None` if it is less.
+pub(crate) fn fee_paid<'a>(tx: &Tx, spent: impl Iterator<Item = &'a Output>) -> Option<u64> {
+    let mut amounts = spent.map(|output| output.value.to_sat());
+    let spent = amounts.try_fold(0u64, u64::checked_add)?;
+    let mut amounts = tx.output.iter().map(|output| output.value.to_sat());
+    let paid = amounts.try_fold(0u64, u64::checked_add)?;
+    spent.checked_sub(paid)
 }
 
 #[cfg(test)]

@@ -32,3 +32,4 @@ pub use state::MempoolView;
 
 pub(crate) use chain_step::ChainDelta;
 pub(crate) use changes::{Feed, Journal};
+pub(crate) use entry::fee_paid;

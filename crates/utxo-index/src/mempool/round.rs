@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bitcoin::{BlockHash, OutPoint, Transaction, Txid};
+use bitcoin::{BlockHash, OutPoint, Txid};
+use cairn_utxo_chain::Network;
+use cairn_utxo_chain::tx::WholeTx;
 use cairn_utxo_node::{MempoolListing, MempoolSource};
 
 use super::MempoolView;
@@ -65,6 +67,7 @@ impl Index {
         let round = Round {
             publisher: self.publisher(),
             unspendables: self.config().index_unspendables,
+            network: self.config().network,
             source,
             stop,
             tip: listing.tip,
@@ -78,14 +81,13 @@ impl Index {
     ///
     /// # Errors
     /// [`QueryError::Store`] if the store fails.
-    pub fn add_accepted(&self, txs: Vec<Transaction>) -> Result<usize, QueryError> {
+    pub fn add_accepted(&self, candidates: Vec<WholeTx>) -> Result<usize, QueryError> {
         let Some(view) = self.view() else {
             return Ok(0);
         };
-        let candidates: Vec<Candidate> = txs.into_iter().map(Candidate::new).collect();
         let mut outputs = ChainOutputs::new();
         admit::chain_outputs(&view, &candidates, &mut outputs)?;
-        let unspendables = self.config().index_unspendables;
+        let (unspendables, network) = (self.config().index_unspendables, self.config().network);
         let add = |now: &View, mempool: &mut MempoolView, journal: &mut Journal| {
             // A block may have come meanwhile; with that, the outputs read above may be of another chain.
             if now.tip().hash != view.tip().hash {
@@ -106,6 +108,7 @@ impl Index {
                 outputs: &outputs,
                 conflict: Conflict::Replace,
                 unspendables,
+                network,
             };
             mempool.admit(open, terms, journal);
             (!journal.added.is_empty(), Ok(journal.added.len()))
@@ -118,6 +121,7 @@ impl Index {
 struct Round<'a> {
     publisher: &'a Publisher,
     unspendables: bool,
+    network: Network,
     source: &'a dyn MempoolSource,
     stop: &'a AtomicBool,
     tip: BlockHash,
@@ -158,7 +162,7 @@ impl Round<'_> {
             if !ids.is_empty() {
                 for tx in self.source.fetch(ids)? {
                     match tx {
-                        Some(tx) => fresh.push(Candidate::new(tx)),
+                        Some(tx) => fresh.push(tx),
                         None => done.vanished += 1,
                     }
                 }
@@ -178,8 +182,8 @@ impl Round<'_> {
             // What is known of the chain is needed again only by those that wait.
             let wanted: HashSet<OutPoint> = waiting
                 .iter()
-                .flat_map(|candidate: &Candidate| &candidate.tx.input)
-                .map(|input| input.previous_output)
+                .flat_map(|candidate: &Candidate| candidate.tx.spends())
+                .map(|(_, outpoint)| outpoint)
                 .collect();
             outputs.retain(|outpoint, _| wanted.contains(outpoint));
             if is_last {
@@ -209,6 +213,7 @@ impl Round<'_> {
                 outputs,
                 conflict: Conflict::KeepFrom(self.newer_from),
                 unspendables: self.unspendables,
+                network: self.network,
             };
             let left = mempool.admit(step.candidates, terms, journal);
             let became_loaded = step.is_last && !mempool.is_loaded();

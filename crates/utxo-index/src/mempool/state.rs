@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use bitcoin::hashes::Hash;
 use bitcoin::{Amount, OutPoint, TxOut, Txid};
+use cairn_utxo_chain::{AssetId, Output};
 use rpds::{HashTrieMapSync, RedBlackTreeMapSync};
 
 use super::histogram::{self, HistogramBin};
@@ -23,7 +24,7 @@ impl Printed {
     }
 }
 
-/// The unconfirmed transactions of one script. Nearly all scripts have one.
+/// The unconfirmed transactions of one script or asset. Nearly all scripts have one.
 #[derive(Debug, Clone)]
 enum OfScript {
     One(Arc<MempoolEntry>),
@@ -92,6 +93,8 @@ pub struct MempoolView {
     arrivals: RedBlackTreeMapSync<u64, Arc<MempoolEntry>>,
     edges: HashTrieMapSync<OutPoint, (Txid, u32)>,
     scripts: HashTrieMapSync<ScriptHash, OfScript>,
+    /// By asset (Elements): the transactions that openly touch it.
+    assets: HashTrieMapSync<AssetId, OfScript>,
     rates: RedBlackTreeMapSync<FeeRate, u64>,
     histogram: Arc<OnceLock<Arc<[HistogramBin]>>>,
 }
@@ -119,6 +122,7 @@ impl MempoolView {
             arrivals: RedBlackTreeMapSync::new_sync(),
             edges: HashTrieMapSync::new_sync(),
             scripts: HashTrieMapSync::new_sync(),
+            assets: HashTrieMapSync::new_sync(),
             rates: RedBlackTreeMapSync::new_sync(),
             histogram: Arc::default(),
         }
@@ -205,21 +209,28 @@ impl MempoolView {
             .unwrap_or_default()
     }
 
+    /// Every transaction that openly touches an asset, once each, in the order of arrival (Elements).
+    pub fn of_asset(&self, asset: &AssetId) -> Vec<Arc<MempoolEntry>> {
+        self.assets
+            .get(asset)
+            .map(OfScript::to_vec)
+            .unwrap_or_default()
+    }
+
     /// How many transactions fund or spend a script.
     pub fn count_of_script(&self, script: &ScriptHash) -> usize {
         self.scripts.get(script).map_or(0, OfScript::len)
     }
 
     /// Outputs paid to a script that no transaction here spends, in the order of arrival, then of their index.
-    pub fn unspent_of(&self, script: &ScriptHash) -> Vec<(OutPoint, Amount)> {
+    pub fn unspent_of(&self, script: &ScriptHash) -> Vec<(OutPoint, Option<Amount>)> {
         let mut unspent = Vec::new();
         for entry in self.of_script(script) {
-            for (vout, output) in (0u32..).zip(&entry.tx().output) {
+            for (vout, output) in (0u32..).zip(entry.tx().outputs()) {
                 let outpoint = OutPoint::new(entry.txid, vout);
-                if ScriptHash::of(output.script_pubkey.as_bytes()) == *script
-                    && !self.edges.contains_key(&outpoint)
-                {
-                    unspent.push((outpoint, output.value));
+                if ScriptHash::of(output.script) == *script && !self.edges.contains_key(&outpoint) {
+                    let amount = output.coin.explicit_value().map(Amount::from_sat);
+                    unspent.push((outpoint, amount));
                 }
             }
         }
@@ -232,12 +243,13 @@ impl MempoolView {
         let mut stats = ScriptStats::default();
         for entry in self.of_script(script) {
             stats.tx_count += 1;
-            let ours = |output: &&TxOut| ScriptHash::of(output.script_pubkey.as_bytes()) == *script;
-            for output in entry.tx().output.iter().filter(ours) {
+            let ours = |output: &TxOut| ScriptHash::of(output.script_pubkey.as_bytes()) == *script;
+            for output in entry.tx().output.iter().filter(|output| ours(output)) {
                 stats.funded_txo_count += 1;
                 stats.funded_txo_sum = stats.funded_txo_sum.saturating_add(output.value.to_sat());
             }
-            for output in entry.prevouts.iter().filter(ours) {
+            let spent = entry.prevouts.iter().flatten();
+            for output in spent.filter(|output| ours(output)) {
                 stats.spent_txo_count += 1;
                 stats.spent_txo_sum = stats.spent_txo_sum.saturating_add(output.value.to_sat());
             }
@@ -251,18 +263,17 @@ impl MempoolView {
     }
 
     /// An output of a transaction here, spent or not.
-    pub fn output(&self, outpoint: &OutPoint) -> Option<TxOut> {
+    pub fn output(&self, outpoint: &OutPoint) -> Option<Output> {
         let entry = self.txs.get(&Printed::of(&outpoint.txid))?;
-        entry.tx().output.get(outpoint.vout as usize).cloned()
+        entry.tx().output(outpoint.vout as usize)
     }
 
     /// Whether a transaction spends an output of another one here.
     pub fn has_unconfirmed_parents(&self, entry: &MempoolEntry) -> bool {
         entry
             .tx()
-            .input
-            .iter()
-            .any(|input| self.contains(&input.previous_output.txid))
+            .spends()
+            .any(|(_, outpoint)| self.contains(&outpoint.txid))
     }
 
     /// Uses up the number of the next transaction to arrive.
@@ -296,7 +307,7 @@ impl MempoolView {
     pub(crate) fn insert(&mut self, entry: MempoolEntry) {
         let entry = Arc::new(entry);
         debug_assert!(!self.contains(&entry.txid), "added twice");
-        for (vin, outpoint) in (0u32..).zip(entry.spends()) {
+        for (vin, outpoint) in entry.spends() {
             debug_assert!(!self.edges.contains_key(&outpoint), "spent twice");
             self.edges.insert_mut(outpoint, (entry.txid, vin));
         }
@@ -306,6 +317,13 @@ impl MempoolView {
                 None => OfScript::One(Arc::clone(&entry)),
             };
             self.scripts.insert_mut(*script, of_script);
+        }
+        for asset in entry.assets() {
+            let of_asset = match self.assets.get(&asset) {
+                Some(others) => others.clone().with(&entry),
+                None => OfScript::One(Arc::clone(&entry)),
+            };
+            self.assets.insert_mut(asset, of_asset);
         }
         let rate = entry.fee_rate();
         let at_rate = self.rates.get(&rate).copied().unwrap_or(0);
@@ -322,7 +340,7 @@ impl MempoolView {
         let entry = self.entry(txid)?;
         self.txs.remove_mut(&Printed::of(txid));
         self.arrivals.remove_mut(&entry.arrival);
-        for outpoint in entry.spends() {
+        for (_, outpoint) in entry.spends() {
             self.edges.remove_mut(&outpoint);
         }
         for script in entry.scripts() {
@@ -334,6 +352,18 @@ impl MempoolView {
                 Some(left) => self.scripts.insert_mut(*script, left),
                 None => {
                     self.scripts.remove_mut(script);
+                }
+            }
+        }
+        for asset in entry.assets() {
+            let left = self
+                .assets
+                .get(&asset)
+                .and_then(|of_asset| of_asset.clone().without(entry.arrival));
+            match left {
+                Some(left) => self.assets.insert_mut(asset, left),
+                None => {
+                    self.assets.remove_mut(&asset);
                 }
             }
         }

@@ -1,28 +1,30 @@
 //! Any row as one type: for `dump`, `verify`, tests and fuzzing. Readers of one kind use the decoders of that kind.
 
-use bitcoin::block::Header;
 use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, OutPoint, Txid};
+use cairn_utxo_chain::{AssetId, Family, Output};
 
+use super::asset::{AssetKey, IssuedAsset, SupplyKey, issued_key};
 use super::cache::{
-    decode_stats_value, decode_utxo_value, stats_key, stats_value, utxo_key, write_utxo_value,
+    asset_stats_key, asset_stats_value, decode_asset_stats_value, decode_stats_value,
+    decode_utxo_value, stats_key, stats_value, utxo_key, write_utxo_value,
 };
 use super::error::{RowError, check, check_empty};
 use super::history::{EdgeKey, HistKey, addr_key, edge_key};
 use super::txstore::{
-    BlockMeta, OutValue, TIP_KEY, block_key, conf_key, decode_block_hash_key, decode_conf_key,
-    decode_header, decode_out_key, decode_tip_value, decode_txids, header_value, out_key, tx_key,
+    BlockMeta, TIP_KEY, block_key, conf_key, decode_block_hash_key, decode_conf_key, decode_header,
+    decode_out_key, decode_out_value, decode_tip_value, decode_txids, out_key, tx_key,
     write_out_value, write_txids,
 };
 use super::version::{MARK_KEY, VERSION_KEY, Version};
 use super::{Db, HASH_KEY_LEN, RowKind, hash32};
-use crate::types::{ScriptHash, ScriptStats};
+use crate::types::{AssetStats, ScriptHash, ScriptStats};
 
 /// A decoded row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Row {
-    /// `B`
-    Header(BlockHash, Header),
+    /// `B`; the header stays serialized.
+    Header(BlockHash, Vec<u8>),
     /// `X`
     Txids(BlockHash, Vec<Txid>),
     /// `M`
@@ -33,14 +35,20 @@ pub enum Row {
     Tx(Txid, Vec<u8>),
     /// `C`
     Confirmed(Txid, BlockHash),
-    /// `O`: where, script, satoshi.
-    Output(OutPoint, Vec<u8>, u64),
+    /// `O`
+    Output(OutPoint, Output),
     /// `t`
     Tip(BlockHash),
     /// `H`
     History(HistKey),
     /// `S`
     Edge(EdgeKey),
+    /// `i`
+    Issued(AssetId, IssuedAsset),
+    /// `I`
+    Asset(AssetKey),
+    /// `J`
+    Supply(SupplyKey),
     /// `a`
     Address(String),
     /// `D` of `history`
@@ -49,6 +57,8 @@ pub enum Row {
     Stats(ScriptHash, ScriptStats, BlockHash),
     /// `U`: outputs and the block up to which they are unspent.
     Utxos(ScriptHash, Vec<OutPoint>, BlockHash),
+    /// `z`: statistics and the block up to which they count.
+    AssetStats(AssetId, AssetStats, BlockHash),
     /// `V`
     Version(Db, Version),
     /// `F`
@@ -56,8 +66,8 @@ pub enum Row {
 }
 
 impl Row {
-    /// Decodes a row of a database. Never panics, whatever the bytes.
-    pub fn decode(db: Db, key: &[u8], value: &[u8]) -> Result<Row, RowError> {
+    /// Decodes a row of a database of a chain of a family. Never panics, whatever the bytes.
+    pub fn decode(family: Family, db: Db, key: &[u8], value: &[u8]) -> Result<Row, RowError> {
         let place = db.name();
         let Some(&tag) = key.first() else {
             return Err(RowError::new(place, "empty key", key));
@@ -67,7 +77,10 @@ impl Row {
         };
         let block = || decode_block_hash_key(kind, key);
         Ok(match kind {
-            RowKind::Header => Row::Header(block()?, decode_header(value)?),
+            RowKind::Header => {
+                decode_header(family, value)?;
+                Row::Header(block()?, value.to_vec())
+            }
             RowKind::Txids => Row::Txids(block()?, decode_txids(value)?),
             RowKind::Meta => Row::Meta(block()?, BlockMeta::decode(value)?),
             RowKind::Added => {
@@ -88,8 +101,8 @@ impl Row {
                 Row::Confirmed(txid, block)
             }
             RowKind::Output => {
-                let out = OutValue::decode(value)?;
-                Row::Output(decode_out_key(key)?, out.script.to_vec(), out.value)
+                let output = decode_out_value(family, value)?;
+                Row::Output(decode_out_key(key)?, output.into())
             }
             RowKind::Tip => {
                 check("txstore t key", key, tag, TIP_KEY.len())?;
@@ -103,13 +116,31 @@ impl Row {
                 check_empty("history S value", value)?;
                 Row::Edge(EdgeKey::decode(key)?)
             }
+            RowKind::Issued => {
+                check("history i key", key, tag, HASH_KEY_LEN)?;
+                let asset = AssetId::from_byte_array(hash32(key, 1));
+                Row::Issued(asset, IssuedAsset::decode(value)?)
+            }
+            RowKind::Asset => {
+                check_empty("history I value", value)?;
+                Row::Asset(AssetKey::decode(key)?)
+            }
+            RowKind::Supply => {
+                check_empty("history J value", value)?;
+                Row::Supply(SupplyKey::decode(key)?)
+            }
+            RowKind::AssetStats => {
+                check("cache z key", key, tag, HASH_KEY_LEN)?;
+                let (stats, block) = decode_asset_stats_value(value)?;
+                Row::AssetStats(AssetId::from_byte_array(hash32(key, 1)), stats, block)
+            }
             RowKind::Address => {
                 check_empty("history a value", value)?;
                 Row::Address(decode_addr_key(key)?)
             }
             RowKind::Stats => {
                 check("cache A key", key, tag, HASH_KEY_LEN)?;
-                let (stats, block) = decode_stats_value(value)?;
+                let (stats, block) = decode_stats_value(family, value)?;
                 Row::Stats(ScriptHash(hash32(key, 1)), stats, block)
             }
             RowKind::Utxos => {
@@ -130,11 +161,11 @@ impl Row {
     }
 
     /// Key and value: the bytes it was decoded from.
-    pub fn encode(&self) -> (Vec<u8>, Vec<u8>) {
+    pub fn encode(&self, family: Family) -> (Vec<u8>, Vec<u8>) {
         let mut value = Vec::new();
         let key = match self {
             Row::Header(hash, header) => {
-                value = header_value(header);
+                value = header.clone();
                 block_key(RowKind::Header, hash).to_vec()
             }
             Row::Txids(hash, txids) => {
@@ -152,18 +183,25 @@ impl Row {
                 tx_key(txid).to_vec()
             }
             Row::Confirmed(txid, block) => conf_key(txid, block).to_vec(),
-            Row::Output(outpoint, script, sat) => {
-                write_out_value(script, *sat, &mut value);
+            Row::Output(outpoint, output) => {
+                let script = output.script_pubkey.as_bytes();
+                write_out_value(script, output.coin(), &mut value);
                 out_key(&outpoint.txid, outpoint.vout).to_vec()
             }
             Row::Tip(hash) => {
                 value = hash.as_byte_array().to_vec();
                 TIP_KEY.to_vec()
             }
-            Row::History(hist) => {
-                let mut key = Vec::new();
-                hist.write(&mut key);
-                key
+            Row::History(hist) => hist.encode().to_vec(),
+            Row::Issued(asset, issued) => {
+                issued.write(&mut value);
+                issued_key(asset).to_vec()
+            }
+            Row::Asset(row) => row.encode().to_vec(),
+            Row::Supply(row) => row.encode().to_vec(),
+            Row::AssetStats(asset, stats, block) => {
+                value = asset_stats_value(stats, block);
+                asset_stats_key(asset).to_vec()
             }
             Row::Edge(edge) => edge_key(&edge.funding, &edge.txid, edge.vin).to_vec(),
             Row::Address(address) => {
@@ -172,7 +210,7 @@ impl Row {
                 key
             }
             Row::Stats(script, stats, block) => {
-                value = stats_value(stats, block).to_vec();
+                value = stats_value(family, stats, block);
                 stats_key(script).to_vec()
             }
             Row::Utxos(script, outpoints, block) => {

@@ -1,16 +1,13 @@
-//! Rows of `history` on Bitcoin: `H…F`, `H…S`, `S`, `a`.
+//! Rows of `history` that both families have: `H…F`, `H…S`, `S`, `a`.
 
 use bitcoin::hashes::Hash;
 use bitcoin::{OutPoint, Txid};
 
 use super::error::{RowError, check};
-use super::{HASH_KEY_LEN, RowKind, concat, hash32, u32_at, u64_at};
+use super::key::{RowKey, RowValue};
+use super::{HASH_KEY_LEN, RowKind, concat, hash32, u32_at};
 use crate::types::ScriptHash;
 
-/// Length of an `H…F` key.
-pub const FUNDING_KEY_LEN: usize = 82;
-/// Length of an `H…S` key.
-pub const SPENDING_KEY_LEN: usize = 118;
 /// Length of an `S` key.
 pub const EDGE_KEY_LEN: usize = 73;
 
@@ -21,30 +18,30 @@ const FUNDING: u8 = b'F';
 /// The letter of a spending row.
 const SPENDING: u8 = b'S';
 
-/// The key of a funding row: the output `txid:vout`, mined at `height`, pays `value` satoshi to the script.
+/// Where the value stands in a funding and in a spending key.
+const FUNDING_VALUE_AT: usize = 74;
+const SPENDING_VALUE_AT: usize = 110;
+
+/// The key of a funding row: the output `txid:vout`, mined at `height`, is worth `value` to the script.
 #[inline]
 pub fn hist_funding_key(
     script: &ScriptHash,
     height: u32,
     txid: &Txid,
     vout: u32,
-    value: u64,
-) -> [u8; FUNDING_KEY_LEN] {
-    concat(
-        RowKind::History.tag(),
-        &[
-            &script.0,
-            &height.to_be_bytes(),
-            &[FUNDING],
-            txid.as_byte_array(),
-            &vout.to_be_bytes(),
-            &value.to_be_bytes(),
-        ],
-    )
+    value: impl Into<RowValue>,
+) -> RowKey {
+    let key = RowKey::new(RowKind::History.tag())
+        .with(&script.0)
+        .with(&height.to_be_bytes())
+        .with(&[FUNDING])
+        .with(txid.as_byte_array())
+        .with(&vout.to_be_bytes());
+    value.into().append(key)
 }
 
-/// The key of a spending row: input `vin` of `txid`, mined at `height`, spends `funding`, which was worth `value`
-/// satoshi to the script.
+/// The key of a spending row: input `vin` of `txid`, mined at `height`, spends `funding`, which was worth `value` to the
+/// script.
 #[inline]
 pub fn hist_spending_key(
     script: &ScriptHash,
@@ -52,55 +49,35 @@ pub fn hist_spending_key(
     txid: &Txid,
     vin: u32,
     funding: &OutPoint,
-    value: u64,
-) -> [u8; SPENDING_KEY_LEN] {
-    concat(
-        RowKind::History.tag(),
-        &[
-            &script.0,
-            &height.to_be_bytes(),
-            &[SPENDING],
-            txid.as_byte_array(),
-            &vin.to_be_bytes(),
-            funding.txid.as_byte_array(),
-            &funding.vout.to_be_bytes(),
-            &value.to_be_bytes(),
-        ],
-    )
+    value: impl Into<RowValue>,
+) -> RowKey {
+    let key = RowKey::new(RowKind::History.tag())
+        .with(&script.0)
+        .with(&height.to_be_bytes())
+        .with(&[SPENDING])
+        .with(txid.as_byte_array())
+        .with(&vin.to_be_bytes())
+        .with(funding.txid.as_byte_array())
+        .with(&funding.vout.to_be_bytes());
+    value.into().append(key)
 }
 
-/// What all `H` keys of a script begin with.
+/// Bytes of the `H` key, without its first letter, that `bytes` begin with: how records of a first load, which lie one
+/// after the other, are told apart. `None` if they do not begin with one.
 #[inline]
-pub fn hist_prefix(script: &ScriptHash) -> [u8; HASH_KEY_LEN] {
-    concat(RowKind::History.tag(), &[&script.0])
+pub fn history_record_len(family: cairn_utxo_chain::Family, bytes: &[u8]) -> Option<usize> {
+    let value_at = match *bytes.get(SIDE_AT - 1)? {
+        FUNDING => FUNDING_VALUE_AT - 1,
+        SPENDING => SPENDING_VALUE_AT - 1,
+        _ => return None,
+    };
+    super::value_len(family, bytes, value_at).map(|length| value_at + length)
 }
 
 /// The script of an `H` key, without a look at the rest of it; `None` if the key is too short to have one.
 #[inline]
 pub fn hist_script(key: &[u8]) -> Option<ScriptHash> {
     key.get(1..HASH_KEY_LEN)?.try_into().ok().map(ScriptHash)
-}
-
-/// What all `H` keys of a script at one height begin with; also the place where "from this height on" starts.
-#[inline]
-pub fn hist_height_key(script: &ScriptHash, height: u32) -> [u8; SIDE_AT] {
-    concat(RowKind::History.tag(), &[&script.0, &height.to_be_bytes()])
-}
-
-/// What all rows of one side of one transaction at one height begin with. Sorts before each of them and after all
-/// rows of smaller txids: the place to jump to when a transaction's many rows are to be skipped.
-#[inline]
-pub fn hist_group_key(script: &ScriptHash, height: u32, spending: bool, txid: &Txid) -> [u8; 70] {
-    let side = if spending { SPENDING } else { FUNDING };
-    concat(
-        RowKind::History.tag(),
-        &[
-            &script.0,
-            &height.to_be_bytes(),
-            &[side],
-            txid.as_byte_array(),
-        ],
-    )
 }
 
 /// Which way the coin went in an `H` row.
@@ -131,17 +108,17 @@ pub struct HistKey {
     pub txid: Txid,
     /// Which of the two.
     pub side: HistSide,
-    /// Satoshi of the output.
-    pub value: u64,
+    /// What the output is worth.
+    pub value: RowValue,
 }
 
 impl HistKey {
     /// Takes a key apart.
     pub fn decode(key: &[u8]) -> Result<Self, RowError> {
         const PLACE: &str = "history H key";
-        let expected = match key.get(SIDE_AT) {
-            Some(&FUNDING) => FUNDING_KEY_LEN,
-            Some(&SPENDING) => SPENDING_KEY_LEN,
+        let value_at = match key.get(SIDE_AT) {
+            Some(&FUNDING) => FUNDING_VALUE_AT,
+            Some(&SPENDING) => SPENDING_VALUE_AT,
             Some(other) => {
                 return Err(RowError::new(
                     PLACE,
@@ -157,9 +134,16 @@ impl HistKey {
                 ));
             }
         };
-        check(PLACE, key, RowKind::History.tag(), expected)?;
+        let value = key.get(value_at..).and_then(RowValue::parse);
+        let Some(value) = value.filter(|_| key[0] == RowKind::History.tag()) else {
+            return Err(RowError::new(
+                PLACE,
+                format!("{} bytes do not end in a value, or another tag", key.len()),
+                key,
+            ));
+        };
         let index = u32_at(key, 70);
-        let side = if expected == FUNDING_KEY_LEN {
+        let side = if value_at == FUNDING_VALUE_AT {
             HistSide::Funding { vout: index }
         } else {
             let funding = OutPoint::new(Txid::from_byte_array(hash32(key, 74)), u32_at(key, 106));
@@ -173,7 +157,7 @@ impl HistKey {
             height: u32_at(key, 33),
             txid: Txid::from_byte_array(hash32(key, 38)),
             side,
-            value: u64_at(key, expected - 8),
+            value,
         })
     }
 
@@ -182,24 +166,20 @@ impl HistKey {
         matches!(self.side, HistSide::Spending { .. })
     }
 
-    /// Appends the key.
-    pub fn write(&self, key: &mut Vec<u8>) {
+    /// The key.
+    pub fn encode(&self) -> RowKey {
         match &self.side {
-            HistSide::Funding { vout } => key.extend_from_slice(&hist_funding_key(
-                &self.script,
-                self.height,
-                &self.txid,
-                *vout,
-                self.value,
-            )),
-            HistSide::Spending { vin, funding } => key.extend_from_slice(&hist_spending_key(
+            HistSide::Funding { vout } => {
+                hist_funding_key(&self.script, self.height, &self.txid, *vout, self.value)
+            }
+            HistSide::Spending { vin, funding } => hist_spending_key(
                 &self.script,
                 self.height,
                 &self.txid,
                 *vin,
                 funding,
                 self.value,
-            )),
+            ),
         }
     }
 }

@@ -83,13 +83,21 @@ pub enum RowKind {
     Stats,
     /// `U` scripthash → unspent outputs.
     Utxos,
+    /// `i` asset → where it was issued (Elements).
+    Issued,
+    /// `I…` (Elements).
+    Asset,
+    /// `J` asset, height, transaction (Elements).
+    Supply,
+    /// `z` asset → statistics (Elements).
+    AssetStats,
     /// `V` in `cache`.
     CacheVersion,
 }
 
 impl RowKind {
     /// All kinds, in the order of the documentation.
-    pub const ALL: [RowKind; 19] = [
+    pub const ALL: [RowKind; 23] = [
         RowKind::Header,
         RowKind::Txids,
         RowKind::Meta,
@@ -108,6 +116,10 @@ impl RowKind {
         RowKind::HistoryLoaded,
         RowKind::Stats,
         RowKind::Utxos,
+        RowKind::Issued,
+        RowKind::Asset,
+        RowKind::Supply,
+        RowKind::AssetStats,
         RowKind::CacheVersion,
     ];
 
@@ -117,8 +129,9 @@ impl RowKind {
         match self {
             Header | Txids | Meta | Added | Tx | Confirmed | Output | Tip | TxstoreVersion
             | TxstoreLoaded => Db::Txstore,
-            History | Edge | Address | Indexed | HistoryVersion | HistoryLoaded => Db::History,
-            Stats | Utxos | CacheVersion => Db::Cache,
+            History | Edge | Address | Issued | Asset | Supply | Indexed | HistoryVersion
+            | HistoryLoaded => Db::History,
+            Stats | Utxos | AssetStats | CacheVersion => Db::Cache,
         }
     }
 
@@ -141,6 +154,10 @@ impl RowKind {
             Address => b'a',
             Stats => b'A',
             Utxos => b'U',
+            Issued => b'i',
+            Asset => b'I',
+            Supply => b'J',
+            AssetStats => b'z',
         }
     }
 

@@ -8,30 +8,35 @@
 //! millions of rows with them. Decoders accept exactly the widths of the layout; anything else is a [`RowError`]
 //! that names the kind of row, the defect and the bytes. This module does no I/O.
 
+mod asset;
 mod cache;
 mod decode;
 mod error;
+mod height;
 mod history;
+mod key;
 mod kind;
 mod txstore;
 mod version;
 
+pub use asset::{AssetEvent, AssetKey, IssuedAsset, SupplyKey, asset_record_len, issued_key};
 pub use cache::{
-    SCRIPT_STATS_LEN, decode_stats_value, decode_utxo_value, stats_key, stats_value, utxo_key,
-    write_utxo_value,
+    asset_stats_key, asset_stats_value, decode_asset_stats_value, decode_stats_value,
+    decode_utxo_value, stats_key, stats_value, utxo_key, write_utxo_value,
 };
 pub use decode::{Row, decode_addr_key};
 pub use error::RowError;
+pub use height::{HeightRow, height_key, id_prefix};
 pub use history::{
-    EDGE_KEY_LEN, EdgeKey, FUNDING_KEY_LEN, HistKey, HistSide, SPENDING_KEY_LEN, addr_key,
-    edge_key, edge_prefix, hist_funding_key, hist_group_key, hist_height_key, hist_prefix,
-    hist_script, hist_spending_key,
+    EDGE_KEY_LEN, EdgeKey, HistKey, HistSide, addr_key, edge_key, edge_prefix, hist_funding_key,
+    hist_script, hist_spending_key, history_record_len,
 };
+pub use key::{RowKey, RowValue};
 pub use kind::{Db, RowKind};
 pub use txstore::{
-    BlockMeta, CONF_KEY_LEN, OUT_KEY_LEN, OutValue, TIP_KEY, block_key, conf_key, conf_prefix,
-    decode_block_hash_key, decode_conf_key, decode_header, decode_out_key, decode_tip_value,
-    decode_txids, is_provably_unspendable, out_key, tx_key, write_out_value, write_txids,
+    BlockMeta, CONF_KEY_LEN, OUT_KEY_LEN, TIP_KEY, block_key, conf_key, conf_prefix,
+    decode_block_hash_key, decode_conf_key, decode_header, decode_out_key, decode_out_value,
+    decode_tip_value, decode_txids, is_unspendable, out_key, tx_key, write_out_value, write_txids,
 };
 pub use version::{CACHE_VERSION, Features, LAYOUT_VERSION, MARK_KEY, VERSION_KEY, Version};
 
@@ -49,6 +54,19 @@ fn concat<const N: usize>(tag: u8, parts: &[&[u8]]) -> [u8; N] {
     }
     debug_assert_eq!(at, N, "the parts fill the key");
     key
+}
+
+/// Bytes of the value field at `at`: 8 on Bitcoin; on Elements its first byte says how many.
+#[inline]
+fn value_len(family: cairn_utxo_chain::Family, bytes: &[u8], at: usize) -> Option<usize> {
+    match family {
+        cairn_utxo_chain::Family::Bitcoin => Some(8),
+        cairn_utxo_chain::Family::Elements => match *bytes.get(at)? {
+            0 => Some(1),
+            1 => Some(9),
+            _ => Some(33),
+        },
+    }
 }
 
 /// The 32 bytes at `at`, which the caller has checked to exist.

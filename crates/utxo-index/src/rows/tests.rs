@@ -5,8 +5,12 @@ use bitcoin::hashes::Hash;
 use bitcoin::hex::{DisplayHex, FromHex};
 use bitcoin::{BlockHash, OutPoint, Transaction, Txid};
 
+use cairn_utxo_chain::elements::Issuance;
+use cairn_utxo_chain::walk::{Coin, OutputRef};
+use cairn_utxo_chain::{AssetId, Family, Field, Output};
+
 use super::*;
-use crate::types::{ScriptHash, ScriptStats};
+use crate::types::{AssetStats, IssuedStats, NativeStats, ScriptHash, ScriptStats};
 
 fn bytes(hex: &str) -> Vec<u8> {
     Vec::from_hex(&hex.replace([' ', '\n'], "")).expect("test vector is hex")
@@ -97,12 +101,280 @@ fn rows_of_a_whole_transaction() {
     );
 }
 
+/// A value, asset or nonce that is a commitment.
+fn commitment(prefix: u8) -> [u8; 33] {
+    let mut bytes = [0x5a; 33];
+    bytes[0] = prefix;
+    bytes
+}
+
+fn blinded_value() -> Field {
+    Field::parse_value(&commitment(9)).expect("a commitment")
+}
+
+/// An output of Elements of a plain asset, with a blinded or a plain value.
+fn elements_output(value: &[u8]) -> Output {
+    let asset = Field::asset(AssetId::from_byte_array([4; 32]));
+    let coin = cairn_utxo_chain::elements::Confidential {
+        asset: asset.as_bytes(),
+        value,
+        nonce: &commitment(2),
+    };
+    OutputRef {
+        script: &[0x51, 0x52],
+        coin: Coin::Confidential(coin),
+    }
+    .into()
+}
+
+#[test]
+fn rows_of_elements_have_the_bytes_of_the_layout() {
+    let (txid, other) = (
+        Txid::from_byte_array([0x11; 32]),
+        Txid::from_byte_array([0x22; 32]),
+    );
+    let (ones, twos) = ("11".repeat(32), "22".repeat(32));
+    let asset = AssetId::from_byte_array([0x44; 32]);
+    let fours = "44".repeat(32);
+    let script = ScriptHash([0x33; 32]);
+    let threes = "33".repeat(32);
+    let blinded = format!("09{}", "5a".repeat(32));
+    // The value is the last field of a key: 1, 9 or 33 bytes.
+    for (value, hex) in [
+        (Field::NULL, "00".to_owned()),
+        (Field::value(546), "010000000000000222".to_owned()),
+        (blinded_value(), blinded.clone()),
+    ] {
+        let key = hist_funding_key(&script, 7, &txid, 1, RowValue::Field(value));
+        assert_eq!(
+            key.to_lower_hex_string(),
+            format!("48{threes}0000000746{ones}00000001{hex}")
+        );
+        let spent = OutPoint::new(other, 3);
+        let key = hist_spending_key(&script, 7, &txid, 1, &spent, RowValue::Field(value));
+        assert_eq!(
+            key.to_lower_hex_string(),
+            format!("48{threes}0000000753{ones}00000001{twos}00000003{hex}")
+        );
+        assert_eq!(
+            history_record_len(Family::Elements, &key[1..]),
+            Some(key.len() - 1)
+        );
+    }
+    let funding = OutPoint::new(other, 3);
+    let start = |letter: &str| format!("49{fours}00000007{letter}{ones}00000001");
+    let issuance = |amount, tokens| AssetEvent::Issuance {
+        vin: 1,
+        is_reissuance: false,
+        amount,
+        tokens,
+    };
+    for (event, hex) in [
+        (
+            AssetEvent::Burn { vout: 1, amount: 9 },
+            format!("{}0000000000000009", start("42")),
+        ),
+        (
+            AssetEvent::Funding {
+                vout: 1,
+                value: blinded_value(),
+            },
+            format!("{}{blinded}", start("46")),
+        ),
+        (
+            issuance(Some(9), None),
+            format!("{}0001000000000000000900", start("49")),
+        ),
+        (
+            issuance(None, Some(9)),
+            format!("{}0000010000000000000009", start("49")),
+        ),
+        (
+            AssetEvent::Pegin { vin: 1, amount: 9 },
+            format!("{}0000000000000009", start("4e")),
+        ),
+        (
+            AssetEvent::Pegout { vout: 1, amount: 9 },
+            format!("{}0000000000000009", start("4f")),
+        ),
+        (
+            AssetEvent::Spending {
+                vin: 1,
+                funding,
+                value: Field::value(546),
+            },
+            format!("{}{twos}00000003010000000000000222", start("53")),
+        ),
+    ] {
+        let row = AssetKey {
+            asset,
+            height: 7,
+            txid,
+            event,
+        };
+        let key = row.encode();
+        assert_eq!(key.to_lower_hex_string(), hex);
+        assert_eq!(AssetKey::decode(&key).expect("own row"), row);
+    }
+    let supply = SupplyKey {
+        asset,
+        height: 7,
+        txid,
+    };
+    assert_eq!(
+        supply.encode().to_lower_hex_string(),
+        format!("4a{fours}00000007{ones}")
+    );
+    let issued = IssuedAsset {
+        txid,
+        vin: 1,
+        spent: funding,
+        issuance: Issuance {
+            blinding_nonce: [0; 32],
+            entropy: [0x66; 32],
+            amount: Field::value(9),
+            tokens: Field::NULL,
+        },
+        token: AssetId::from_byte_array([0x55; 32]),
+    };
+    let mut value = Vec::new();
+    issued.write(&mut value);
+    assert_eq!(
+        value.to_lower_hex_string(),
+        format!(
+            "{ones}00000001{twos}000000030000004a{}{}01000000000000000900{}",
+            "00".repeat(32),
+            "66".repeat(32),
+            "55".repeat(32)
+        )
+    );
+    let (mut value, output) = (Vec::new(), elements_output(&commitment(8)));
+    write_out_value(output.script_pubkey.as_bytes(), output.coin(), &mut value);
+    assert_eq!(
+        value.to_lower_hex_string(),
+        format!(
+            "00000002515208{}0104{}02{}",
+            "5a".repeat(32),
+            "04".repeat(31),
+            "5a".repeat(32)
+        )
+    );
+}
+
+fn elements_samples() -> Vec<(Db, Row)> {
+    let hash = BlockHash::from_byte_array([7; 32]);
+    let txid = Txid::from_byte_array([9; 32]);
+    let asset = AssetId::from_byte_array([4; 32]);
+    let header = elements_header();
+    let row = |event| AssetKey {
+        asset,
+        height: 5,
+        txid,
+        event,
+    };
+    let issued = IssuedAsset {
+        txid,
+        vin: 2,
+        spent: OutPoint::new(txid, 70_000),
+        issuance: Issuance {
+            blinding_nonce: [0; 32],
+            entropy: [1; 32],
+            amount: blinded_value(),
+            tokens: Field::value(3),
+        },
+        token: AssetId::from_byte_array([5; 32]),
+    };
+    let stats = ScriptStats {
+        tx_count: 1,
+        funded_txo_count: 2,
+        spent_txo_count: 4,
+        ..ScriptStats::default()
+    };
+    let issued_stats = IssuedStats {
+        tx_count: 1,
+        issuance_count: 2,
+        issued_amount: 3,
+        burned_amount: 4,
+        has_blinded_issuances: true,
+        reissuance_tokens: Some(5),
+        burned_reissuance_tokens: 6,
+    };
+    let native_stats = NativeStats {
+        tx_count: 1,
+        burned_amount: 7,
+        ..NativeStats::default()
+    };
+    vec![
+        (Db::Txstore, Row::Header(hash, header)),
+        (
+            Db::Txstore,
+            Row::Output(OutPoint::new(txid, 1), elements_output(&commitment(8))),
+        ),
+        (
+            Db::History,
+            Row::History(HistKey {
+                script: ScriptHash([3; 32]),
+                height: 5,
+                txid,
+                side: HistSide::Funding { vout: 1 },
+                value: RowValue::Field(blinded_value()),
+            }),
+        ),
+        (Db::History, Row::Issued(asset, issued)),
+        (
+            Db::History,
+            Row::Asset(row(AssetEvent::Pegin { vin: 1, amount: 2 })),
+        ),
+        (
+            Db::History,
+            Row::Supply(SupplyKey {
+                asset,
+                height: 5,
+                txid,
+            }),
+        ),
+        (Db::Cache, Row::Stats(ScriptHash([3; 32]), stats, hash)),
+        (
+            Db::Cache,
+            Row::AssetStats(asset, AssetStats::Issued(issued_stats), hash),
+        ),
+        (
+            Db::Cache,
+            Row::AssetStats(asset, AssetStats::Native(native_stats), hash),
+        ),
+    ]
+}
+
+/// A header before the dynamic federation: 76 bytes, challenge, solution.
+fn elements_header() -> Vec<u8> {
+    let mut header = vec![0; 76];
+    header[0] = 1;
+    header.extend_from_slice(&[1, 0x51, 2, 0x52, 0x53]);
+    header
+}
+
+/// All samples with the family of their chain.
+fn all_samples() -> Vec<(Family, Db, Row)> {
+    let bitcoin = samples()
+        .into_iter()
+        .map(|(db, row)| (Family::Bitcoin, db, row));
+    let elements = elements_samples();
+    bitcoin
+        .chain(
+            elements
+                .into_iter()
+                .map(|(db, row)| (Family::Elements, db, row)),
+        )
+        .collect()
+}
+
 fn samples() -> Vec<(Db, Row)> {
     let hash = BlockHash::from_byte_array([7; 32]);
     let txid = Txid::from_byte_array([9; 32]);
     let other = Txid::from_byte_array([10; 32]);
     let script = ScriptHash([3; 32]);
     let header = bitcoin::constants::genesis_block(bitcoin::Network::Regtest).header;
+    let header = bitcoin::consensus::serialize(&header);
     let meta = BlockMeta {
         weight: 1,
         size: 2,
@@ -113,7 +385,7 @@ fn samples() -> Vec<(Db, Row)> {
         height: 5,
         txid,
         side,
-        value: 6,
+        value: RowValue::Sat(6),
     };
     let stats = ScriptStats {
         tx_count: 1,
@@ -141,7 +413,14 @@ fn samples() -> Vec<(Db, Row)> {
         (Db::Txstore, Row::Confirmed(txid, hash)),
         (
             Db::Txstore,
-            Row::Output(OutPoint::new(txid, 70_000), vec![0x51], 546),
+            Row::Output(
+                OutPoint::new(txid, 70_000),
+                bitcoin::TxOut {
+                    value: bitcoin::Amount::from_sat(546),
+                    script_pubkey: bitcoin::ScriptBuf::from_bytes(vec![0x51]),
+                }
+                .into(),
+            ),
         ),
         (Db::Txstore, Row::Tip(hash)),
         (Db::Txstore, Row::Version(Db::Txstore, version)),
@@ -182,9 +461,12 @@ fn samples() -> Vec<(Db, Row)> {
 #[test]
 fn every_kind_decodes_to_what_was_encoded() {
     let mut seen = std::collections::BTreeSet::new();
-    for (db, row) in samples() {
-        let (key, value) = row.encode();
-        assert_eq!(Row::decode(db, &key, &value).expect("own row decodes"), row);
+    for (family, db, row) in all_samples() {
+        let (key, value) = row.encode(family);
+        assert_eq!(
+            Row::decode(family, db, &key, &value).expect("own row decodes"),
+            row
+        );
         seen.insert(RowKind::of(db, key[0]).expect("own tag is known"));
     }
     assert_eq!(
@@ -196,13 +478,13 @@ fn every_kind_decodes_to_what_was_encoded() {
 
 #[test]
 fn wrong_lengths_and_tags_are_named() {
-    for (db, row) in samples() {
-        let (key, value) = row.encode();
+    for (family, db, row) in all_samples() {
+        let (key, value) = row.encode(family);
         // An address has no fixed length; every other key is damaged by one byte more.
         if !matches!(row, Row::Address(_)) {
             let mut long = key.clone();
             long.push(0);
-            let error = Row::decode(db, &long, &value).expect_err("a longer key is damage");
+            let error = Row::decode(family, db, &long, &value).expect_err("a longer key is damage");
             assert!(
                 error.to_string().contains(&long.to_lower_hex_string()),
                 "{error}"
@@ -211,12 +493,13 @@ fn wrong_lengths_and_tags_are_named() {
         if !matches!(row, Row::Tx(..) | Row::Output(..)) {
             let mut long = value.clone();
             long.push(0);
-            Row::decode(db, &key, &long).expect_err("a longer value is damage");
+            Row::decode(family, db, &key, &long).expect_err("a longer value is damage");
         }
     }
-    let error = Row::decode(Db::History, b"Bxx", b"").expect_err("B is not a row of history");
+    let error = Row::decode(Family::Bitcoin, Db::History, b"Bxx", b"")
+        .expect_err("B is not a row of history");
     assert!(error.to_string().contains("unknown tag 0x42"), "{error}");
-    Row::decode(Db::Txstore, b"", b"").expect_err("an empty key is damage");
+    Row::decode(Family::Bitcoin, Db::Txstore, b"", b"").expect_err("an empty key is damage");
 }
 
 /// A small generator of bytes (xorshift), so that this unit test needs no crate.
@@ -231,11 +514,12 @@ fn noise(state: &mut u64) -> u8 {
 fn any_bytes_decode_to_an_error_or_to_themselves() {
     let mut state = 0x9e37_79b9_7f4a_7c15;
     let lengths = [
-        0, 1, 2, 32, 33, 34, 36, 37, 40, 65, 70, 72, 73, 80, 82, 118, 119,
+        0, 1, 2, 32, 33, 34, 36, 37, 40, 56, 65, 69, 70, 72, 73, 75, 80, 82, 83, 88, 118, 119, 143,
     ];
     let mut decoded = 0;
     for round in 0..60_000usize {
         let db = Db::ALL[round % 3];
+        let family = [Family::Bitcoin, Family::Elements][(round / 3) % 2];
         let mut key: Vec<u8> = (0..lengths[round % lengths.len()])
             .map(|_| noise(&mut state))
             .collect();
@@ -261,9 +545,9 @@ fn any_bytes_decode_to_an_error_or_to_themselves() {
         } else {
             value
         };
-        if let Ok(row) = Row::decode(db, &key, &value) {
+        if let Ok(row) = Row::decode(family, db, &key, &value) {
             decoded += 1;
-            assert_eq!(row.encode(), (key, value));
+            assert_eq!(row.encode(family), (key, value));
         }
     }
     assert!(
@@ -274,12 +558,15 @@ fn any_bytes_decode_to_an_error_or_to_themselves() {
 
 #[test]
 fn unspendable_is_the_nodes_rule() {
-    assert!(is_provably_unspendable(&[0x6a]));
-    assert!(is_provably_unspendable(&vec![0x51; 10_001]));
-    assert!(!is_provably_unspendable(&vec![0x51; 10_000]));
-    assert!(!is_provably_unspendable(&[]));
-    // A bare disabled opcode (OP_VERIF) is in the node's UTXO set and must stay visible.
-    assert!(!is_provably_unspendable(&[0x65]));
+    for family in [Family::Bitcoin, Family::Elements] {
+        assert!(is_unspendable(family, &[0x6a]));
+        assert!(is_unspendable(family, &vec![0x51; 10_001]));
+        assert!(!is_unspendable(family, &vec![0x51; 10_000]));
+        // A bare disabled opcode (OP_VERIF) is in the node's UTXO set and must stay visible.
+        assert!(!is_unspendable(family, &[0x65]));
+    }
+    assert!(!is_unspendable(Family::Bitcoin, &[]));
+    assert!(is_unspendable(Family::Elements, &[]));
 }
 
 #[test]
@@ -290,11 +577,11 @@ fn order_of_history_keys() {
     let spending = hist_spending_key(&script, 9, &txid, 0, &OutPoint::null(), 1).to_vec();
     let later = hist_funding_key(&script, 10, &Txid::all_zeros(), 0, 1).to_vec();
     assert!(funding < spending && spending < later);
-    let group = hist_group_key(&script, 9, true, &txid).to_vec();
+    let group = HistKey::group_key(&spending).to_vec();
     assert!(funding < group && group < spending);
     assert!(
-        spending.starts_with(&hist_height_key(&script, 9))
-            && spending.starts_with(&hist_prefix(&script))
+        spending.starts_with(&height_key(RowKind::History, &script.0, 9))
+            && spending.starts_with(&id_prefix(RowKind::History, &script.0))
     );
 }
 

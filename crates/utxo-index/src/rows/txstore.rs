@@ -1,9 +1,10 @@
 //! Rows of `txstore`: `B X M D T C O t`.
 
-use bitcoin::block::Header;
-use bitcoin::consensus::{deserialize, serialize};
 use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, OutPoint, Txid};
+use cairn_utxo_chain::elements::Confidential;
+use cairn_utxo_chain::walk::{Coin, OutputRef};
+use cairn_utxo_chain::{Family, Header};
 
 use super::error::{RowError, check};
 use super::{HASH_KEY_LEN, RowKind, concat, hash32, u32_at, u64_at};
@@ -17,18 +18,19 @@ pub const TIP_KEY: [u8; 1] = *b"t";
 
 /// Length of an `M` value.
 const META_LEN: usize = 12;
-/// Length of a block header.
-const HEADER_LEN: usize = 80;
 /// `OP_RETURN`.
 const OP_RETURN: u8 = 0x6a;
 /// The longest script the node evaluates, bytes; an output with a longer one can never be spent.
 const SCRIPT_LEN_MAX: usize = 10_000;
 
 /// Whether nobody can ever spend an output with this script, by the node's own rule for its UTXO set: the script
-/// starts with `OP_RETURN` or is longer than 10,000 bytes.
+/// starts with `OP_RETURN`, is longer than 10,000 bytes, or, on Elements, is empty.
 #[inline]
-pub fn is_provably_unspendable(script: &[u8]) -> bool {
-    script.first() == Some(&OP_RETURN) || script.len() > SCRIPT_LEN_MAX
+pub fn is_unspendable(family: Family, script: &[u8]) -> bool {
+    match script.first() {
+        None => family == Family::Elements,
+        Some(&first) => first == OP_RETURN || script.len() > SCRIPT_LEN_MAX,
+    }
 }
 
 /// The key of a row that is about one block: kinds `Header`, `Txids`, `Meta`, `Added`, `Indexed`.
@@ -47,12 +49,10 @@ pub fn decode_block_hash_key(kind: RowKind, key: &[u8]) -> Result<BlockHash, Row
     Ok(BlockHash::from_byte_array(hash32(key, 1)))
 }
 
-/// The value of a `B` row on Bitcoin.
-pub fn decode_header(value: &[u8]) -> Result<Header, RowError> {
-    if value.len() != HEADER_LEN {
-        return Err(RowError::length("txstore B value", HEADER_LEN, value));
-    }
-    deserialize(value).map_err(|error| RowError::new("txstore B value", error.to_string(), value))
+/// The value of a `B` row: the header as on the network.
+pub fn decode_header(family: Family, value: &[u8]) -> Result<Header, RowError> {
+    Header::decode_all(family, value)
+        .map_err(|error| RowError::new("txstore B value", error.to_string(), value))
 }
 
 /// Appends the value of an `X` row: the ids one after the other, without a count.
@@ -161,38 +161,62 @@ pub fn decode_out_key(key: &[u8]) -> Result<OutPoint, RowError> {
     ))
 }
 
-/// Appends the value of an `O` row on Bitcoin: the script, then the satoshi as the last 8 bytes.
+/// Appends the value of an `O` row. Bitcoin: the script, then the satoshi as the last 8 bytes. Elements: the script with its
+/// length before it, value, asset, nonce.
 #[inline]
-pub fn write_out_value(script: &[u8], value_sat: u64, value: &mut Vec<u8>) {
-    value.reserve(script.len() + 8);
-    value.extend_from_slice(script);
-    value.extend_from_slice(&value_sat.to_be_bytes());
+pub fn write_out_value<'a>(script: &[u8], coin: impl Into<Coin<'a>>, value: &mut Vec<u8>) {
+    match coin.into() {
+        Coin::Sat(satoshi) => {
+            value.reserve(script.len() + 8);
+            value.extend_from_slice(script);
+            value.extend_from_slice(&satoshi.to_be_bytes());
+        }
+        Coin::Confidential(coin) => {
+            let length = u32::try_from(script.len()).unwrap_or(u32::MAX);
+            value
+                .reserve(4 + script.len() + coin.value.len() + coin.asset.len() + coin.nonce.len());
+            value.extend_from_slice(&length.to_be_bytes());
+            value.extend_from_slice(script);
+            value.extend_from_slice(coin.value);
+            value.extend_from_slice(coin.asset);
+            value.extend_from_slice(coin.nonce);
+        }
+    }
 }
 
-/// The value of an `O` row on Bitcoin, borrowed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OutValue<'a> {
-    /// scriptPubKey.
-    pub script: &'a [u8],
-    /// Satoshi.
-    pub value: u64,
-}
-
-impl<'a> OutValue<'a> {
-    /// Splits script and value.
-    #[inline]
-    pub fn decode(value: &'a [u8]) -> Result<Self, RowError> {
-        let Some(script_len) = value.len().checked_sub(8) else {
-            return Err(RowError::new(
-                "txstore O value",
-                format!("{} bytes are less than the 8 of the amount", value.len()),
-                value,
-            ));
-        };
-        Ok(Self {
-            script: &value[..script_len],
-            value: u64_at(value, script_len),
-        })
+/// The value of an `O` row, borrowed.
+#[inline]
+pub fn decode_out_value(family: Family, value: &[u8]) -> Result<OutputRef<'_>, RowError> {
+    const PLACE: &str = "txstore O value";
+    match family {
+        Family::Bitcoin => {
+            let Some(script_len) = value.len().checked_sub(8) else {
+                let what = format!("{} bytes are less than the 8 of the amount", value.len());
+                return Err(RowError::new(PLACE, what, value));
+            };
+            Ok(OutputRef {
+                script: &value[..script_len],
+                coin: Coin::Sat(u64_at(value, script_len)),
+            })
+        }
+        Family::Elements => {
+            let parts = value.split_first_chunk::<4>().and_then(|(length, rest)| {
+                rest.split_at_checked(u32::from_be_bytes(*length) as usize)
+            });
+            let Some((script, coin)) = parts else {
+                return Err(RowError::new(
+                    PLACE,
+                    "the script is not there in whole",
+                    value,
+                ));
+            };
+            let coin = Confidential::parse_row(coin)
+                .map_err(|error| RowError::new(PLACE, error.to_string(), value))?;
+            Ok(OutputRef {
+                script,
+                coin: Coin::Confidential(coin),
+            })
+        }
     }
 }
 
@@ -202,9 +226,4 @@ pub fn decode_tip_value(value: &[u8]) -> Result<BlockHash, RowError> {
         return Err(RowError::length("txstore t value", 32, value));
     }
     Ok(BlockHash::from_byte_array(hash32(value, 0)))
-}
-
-/// The value of a `B` row.
-pub(super) fn header_value(header: &Header) -> Vec<u8> {
-    serialize(header)
 }

@@ -6,7 +6,9 @@ use bitcoin::{OutPoint, Txid};
 
 use super::{Fault, Verifier};
 use crate::engine::{Family, Snapshot, after_prefix};
-use crate::follow::{BlockData, OutputMap, Prevout, write_history_rows, write_txstore_rows};
+use cairn_utxo_chain::walk::OutputRef;
+
+use crate::follow::{BlockData, OutputMap, write_history_rows, write_txstore_rows};
 use crate::index::IndexError;
 use crate::rows::{self, EdgeKey};
 
@@ -20,13 +22,14 @@ impl Verifier<'_> {
             return Ok(());
         };
         let bytes = self.source.block(&block.hash)?;
-        let data = BlockData::parse(&bytes, block.hash, height).map_err(|error| {
-            IndexError::Corrupt(format!(
-                "block {} from {} {error}",
-                block.hash,
-                self.source.describe()
-            ))
-        })?;
+        let data = BlockData::parse(self.config.network.family(), &bytes, block.hash, height)
+            .map_err(|error| {
+                IndexError::Corrupt(format!(
+                    "block {} from {} {error}",
+                    block.hash,
+                    self.source.describe()
+                ))
+            })?;
         self.txstore_rows(&data)?;
         self.history_rows(data)
     }
@@ -66,7 +69,8 @@ impl Verifier<'_> {
 
     fn history_rows(&mut self, data: BlockData) -> Result<(), IndexError> {
         let blocks = [data];
-        let outputs = OutputMap::of_snapshot(&blocks, self.view.txstore())?;
+        let outputs =
+            OutputMap::of_snapshot(self.config.network.family(), &blocks, self.view.txstore())?;
         let [data] = blocks;
         for (_, _, outpoint) in data.spends() {
             if outputs.get(&outpoint)?.is_none() {
@@ -76,44 +80,49 @@ impl Verifier<'_> {
                 return Ok(());
             }
         }
-        let prevout = |_: &Txid, _: u32, outpoint: &OutPoint| -> Result<Prevout<'_>, IndexError> {
-            outputs
-                .get(outpoint)?
-                .ok_or_else(|| IndexError::Corrupt(format!("missing previous output {outpoint}")))
-        };
+        let prevout =
+            |_: &Txid, _: u32, outpoint: &OutPoint| -> Result<OutputRef<'_>, IndexError> {
+                outputs.get(outpoint)?.ok_or_else(|| {
+                    IndexError::Corrupt(format!("missing previous output {outpoint}"))
+                })
+            };
         let mut wanted: BTreeMap<Family, BTreeMap<Vec<u8>, Vec<u8>>> = BTreeMap::new();
         write_history_rows(
             &data,
             self.config.features(),
             self.config.network,
             prevout,
-            &mut |family, key| {
+            &mut |family, key, value| {
                 wanted
                     .entry(family)
                     .or_default()
-                    .insert(key.to_vec(), Vec::new());
+                    .insert(key.to_vec(), value.to_vec());
             },
         )?;
         for (family, rows) in &wanted {
             self.compare(data.height, *family, rows)?;
         }
-        self.surplus_history(data.height, wanted.get(&Family::Hist))?;
+        self.surplus_history(data.height, Family::Hist, wanted.get(&Family::Hist))?;
+        self.surplus_history(data.height, Family::Assets, wanted.get(&Family::Assets))?;
         self.surplus_edges(&data)
     }
 
-    /// Around the rows of each touched script at this height there is nothing else.
+    /// Around the rows of each touched script or asset at this height there is nothing else.
     fn surplus_history(
         &mut self,
         height: u32,
+        family: Family,
         wanted: Option<&BTreeMap<Vec<u8>, Vec<u8>>>,
     ) -> Result<(), IndexError> {
         const SCRIPT_AND_HEIGHT: usize = 37;
         let Some(wanted) = wanted else { return Ok(()) };
-        let prefixes: BTreeSet<&[u8]> =
-            wanted.keys().map(|key| &key[..SCRIPT_AND_HEIGHT]).collect();
+        let prefixes: BTreeSet<&[u8]> = wanted
+            .keys()
+            .filter_map(|key| key.get(..SCRIPT_AND_HEIGHT))
+            .collect();
         for prefix in prefixes {
             let end = after_prefix(prefix);
-            self.surplus(height, Family::Hist, prefix.to_vec(), end, &|key| {
+            self.surplus(height, family, prefix.to_vec(), end, &|key| {
                 Ok(wanted.contains_key(key))
             })?;
         }

@@ -3,7 +3,7 @@
 use super::{Fault, Verifier};
 use crate::engine::Family;
 use crate::index::IndexError;
-use crate::rows::{self, HistKey, HistSide, OutValue, RowKind};
+use crate::rows::{self, HistKey, HistSide, RowKind, RowValue};
 use crate::types::ScriptHash;
 
 /// Rows between two looks at the stop flag.
@@ -58,7 +58,7 @@ impl Verifier<'_> {
         let Some(output) = self.view.txstore().get(Family::Outs, &output)? else {
             return Ok(false);
         };
-        let OutValue { script, value } = OutValue::decode(&output)?;
+        let output = rows::decode_out_value(self.config.network.family(), &output)?;
         let edge = match spent {
             None => true,
             Some(edge) => self
@@ -67,7 +67,9 @@ impl Verifier<'_> {
                 .get(Family::Edges, &edge)?
                 .is_some(),
         };
-        Ok(confirmed && edge && value == row.value && ScriptHash::of(script) == row.script)
+        let same =
+            RowValue::from(output.coin) == row.value && ScriptHash::of(output.script) == row.script;
+        Ok(confirmed && edge && same)
     }
 
     /// A row of a touched script was noted at its block already.

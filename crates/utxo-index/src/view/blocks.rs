@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use bitcoin::block::Header;
 use bitcoin::consensus::serialize;
 use bitcoin::{BlockHash, Txid, VarInt};
+use cairn_utxo_chain::Header;
 
 use super::{Result, View};
 use crate::engine::Family;
@@ -40,6 +40,14 @@ impl View {
         Ok(self.stored(hash)?.map(|id| self.tree().header(id)))
     }
 
+    /// The header of a stored block, serialized.
+    pub fn header_bytes(&self, hash: &BlockHash) -> Result<Option<Vec<u8>>> {
+        match self.header(hash)? {
+            Some(header) => self.header_bytes_of(&header).map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// Ids of the block's transactions, block order.
     pub fn block_txids(&self, hash: &BlockHash) -> Result<Option<Arc<Vec<Txid>>>> {
         if let Some(txids) = self.shared.block_txids.get(hash) {
@@ -71,12 +79,13 @@ impl View {
         if self.shared.features.light_mode {
             return self.fetched_block_raw(hash).map(Some);
         }
-        let (header, meta) = (self.tree().header(id), self.block_meta(hash, id)?);
+        let header = self.tree().header(id);
+        let meta = self.block_meta(hash, id)?;
         let Some(txids) = self.block_txids(hash)? else {
             return Ok(None);
         };
         let mut raw = Vec::with_capacity(meta.size as usize);
-        raw.extend_from_slice(&serialize(&header));
+        raw.extend_from_slice(&self.header_bytes_of(&header)?);
         raw.extend_from_slice(&serialize(&VarInt::from(txids.len())));
         for chunk in txids.chunks(RAW_BLOCK_CHUNK) {
             for (txid, tx) in chunk.iter().zip(self.stored_txs(chunk)?) {

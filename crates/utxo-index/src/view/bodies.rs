@@ -13,7 +13,7 @@ impl View {
     /// A whole block from the node, parsed and checked.
     pub(super) fn fetched_block(&self, hash: &BlockHash, height: u32) -> Result<BlockData> {
         let bytes = self.fetched_block_raw(hash)?;
-        BlockData::parse(&bytes, *hash, height)
+        BlockData::parse(self.shared.network.family(), &bytes, *hash, height)
             .map_err(|error| QueryError::Node(format!("block {hash} from the node {error}")))
     }
 

@@ -11,7 +11,7 @@ use bitcoin::Txid;
 use super::fold::{Budget, Fold, Outcome};
 use super::{Result, View};
 use crate::engine::Family;
-use crate::rows::{self, HistKey};
+use crate::rows::{self, HistKey, RowKind};
 use crate::types::ScriptHash;
 
 /// A piece of a script's history.
@@ -42,7 +42,7 @@ impl View {
         };
         let to = to.min(self.tip.height);
         let mut budget = Budget::new(rows);
-        let (outcome, _) = self.fold(script, from, to, &mut budget, &mut collect)?;
+        let (outcome, _) = self.fold(&script.0, from, to, &mut budget, &mut collect)?;
         if let Some(error) = collect.failed {
             return Err(error);
         }
@@ -57,7 +57,7 @@ impl View {
 
     /// Whether a script has more than so many rows: a cheap look ahead at what a question about it will cost.
     pub fn has_more_rows_than(&self, script: &ScriptHash, rows: usize) -> Result<bool> {
-        let prefix = rows::hist_prefix(script);
+        let prefix = rows::id_prefix(RowKind::History, &script.0);
         let mut cursor = self.history.prefix_cursor(Family::Hist, &prefix);
         cursor.seek(&prefix);
         let mut seen = 0;
@@ -98,7 +98,7 @@ impl Collect<'_> {
     }
 }
 
-impl Fold for Collect<'_> {
+impl Fold<HistKey> for Collect<'_> {
     fn row(&mut self, row: &HistKey) -> Result<ControlFlow<()>> {
         self.height = row.height;
         if self.at_height.last() != Some(&row.txid) {

@@ -1,4 +1,4 @@
-//! Walking over all rows of a script in order, with a budget, height by height.
+//! Walking over all rows of a script or an asset in order, with a budget, height by height.
 //!
 //! Statistics and UTXO sets are folds: their state after all rows up to some height depends on nothing but the rows, so
 //! it can be kept for a block and continued later. A fold therefore stops between heights only.
@@ -10,8 +10,8 @@ use bitcoin::Txid;
 
 use super::{FOLD_TIME_MAX, Result, View};
 use crate::engine::{Cursor, Family};
-use crate::rows::{self, HistKey};
-use crate::types::{QueryError, ScriptHash};
+use crate::rows::{self, HeightRow};
+use crate::types::QueryError;
 
 /// State below the tip by this many blocks is what the cache keeps: rarely does a reorganisation reach it.
 const SETTLED_DEPTH: u32 = 6;
@@ -58,9 +58,9 @@ impl Budget {
 }
 
 /// What is folded.
-pub(super) trait Fold {
+pub(super) trait Fold<R> {
     /// One row that counts. Rows come in key order: ascending height, within it funding before spending.
-    fn row(&mut self, row: &HistKey) -> Result<ControlFlow<()>>;
+    fn row(&mut self, row: &R) -> Result<ControlFlow<()>>;
     /// All rows of a height were given.
     fn height_done(&mut self);
 }
@@ -86,53 +86,54 @@ impl View {
         self.tip.height.checked_sub(SETTLED_DEPTH)
     }
 
-    /// Folds the rows of a script at heights `from..=to` into `fold`. Returns how many rows were visited.
-    pub(super) fn fold(
+    /// Folds the rows of a script or an asset at heights `from..=to` into `fold`. Returns how many rows were visited.
+    pub(super) fn fold<R: HeightRow>(
         &self,
-        script: &ScriptHash,
+        id: &[u8; 32],
         from: u32,
         to: u32,
         budget: &mut Budget,
-        fold: &mut dyn Fold,
+        fold: &mut dyn Fold<R>,
     ) -> Result<(Outcome, usize)> {
         let mut cursor: Cursor<'_> = self
             .history
-            .prefix_cursor(Family::Hist, &rows::hist_prefix(script));
-        cursor.seek(&rows::hist_height_key(script, from));
+            .prefix_cursor(Family::of(R::KIND), &rows::id_prefix(R::KIND, id));
+        cursor.seek(&rows::height_key(R::KIND, id, from));
         let mut visited = 0;
         let mut current: Option<u32> = None;
         let mut contested = false;
         let mut checked: Option<(Txid, bool)> = None;
         while let Some(key) = cursor.key()? {
-            let row = HistKey::decode(key)?;
-            if row.height > to {
+            let row = R::decode(key)?;
+            let (height, txid) = (row.height(), row.txid());
+            if height > to {
                 break;
             }
-            if current != Some(row.height) {
+            if current != Some(height) {
                 if current.is_some() {
                     fold.height_done();
                     if let Err(error) = budget.check() {
                         return Ok((
                             Outcome::Stopped {
-                                next: row.height,
+                                next: height,
                                 error,
                             },
                             visited,
                         ));
                     }
                 }
-                current = Some(row.height);
-                contested = self.contested.contains(&row.height);
+                current = Some(height);
+                contested = self.contested.contains(&height);
                 checked = None;
             }
             visited += 1;
             budget.spend(1);
             let counts = match (contested, checked) {
                 (false, _) => true,
-                (true, Some((txid, counts))) if txid == row.txid => counts,
+                (true, Some((checked, counts))) if checked == txid => counts,
                 (true, _) => {
-                    let counts = self.row_counts(&row.txid, row.height)?;
-                    checked = Some((row.txid, counts));
+                    let counts = self.row_counts(&txid, height)?;
+                    checked = Some((txid, counts));
                     counts
                 }
             };

@@ -1,17 +1,18 @@
-//! Pages of a script's history, newest first, at a cost that depends on the page and not on the history.
+//! Pages of the history of a script or an asset, newest first, at a cost that depends on the page and not on the history.
 //!
 //! The rows of a script lie in the order of heights, so a page is a reverse scan from a seek. Inside a height they lie
 //! by txid, but the order that readers see is by position in the block; so the transactions of one height are collected
 //! as a group and sorted by position. A group is as large as a block at most. Groups that took work are kept by (script,
 //! block): the next page inside the same height does not collect it again.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use bitcoin::Txid;
 
 use super::{Result, View};
 use crate::engine::{Cursor, Family};
-use crate::rows::{self, HistKey};
+use crate::rows::{self, HeightRow, HistKey};
 use crate::types::{BlockRef, QueryError, ScriptHash};
 
 /// Rows of one transaction and side that are stepped over one by one before the rest is jumped over by a seek.
@@ -28,7 +29,17 @@ impl View {
         after: Option<&Txid>,
         limit: usize,
     ) -> Result<Vec<(Txid, BlockRef)>> {
-        let mut walk = HistoryWalk::new(self, script);
+        self.newest_first::<HistKey>(&script.0, after, limit)
+    }
+
+    /// The same for any kind of row that lies by height.
+    pub(super) fn newest_first<R: HeightRow>(
+        &self,
+        id: &[u8; 32],
+        after: Option<&Txid>,
+        limit: usize,
+    ) -> Result<Vec<(Txid, BlockRef)>> {
+        let mut walk = HistoryWalk::<R>::new(self, id);
         let mut page = Vec::with_capacity(limit.min(64));
         if let Some(after) = after {
             let Some(block) = self.confirming_block(after)? else {
@@ -61,10 +72,11 @@ impl View {
     }
 }
 
-/// Walks over the groups of a script from the newest to the oldest.
-struct HistoryWalk<'a> {
+/// Walks over the groups of a script or an asset from the newest to the oldest.
+struct HistoryWalk<'a, R> {
     view: &'a View,
-    script: ScriptHash,
+    id: [u8; 32],
+    rows: PhantomData<R>,
     cursor: Cursor<'a>,
     /// Whether the cursor stands at the last row of the next group (or at the end).
     placed: bool,
@@ -74,14 +86,15 @@ struct HistoryWalk<'a> {
 /// The transactions of a script in one block, last one first.
 type Group = (BlockRef, Arc<Vec<Txid>>);
 
-impl<'a> HistoryWalk<'a> {
-    fn new(view: &'a View, script: &ScriptHash) -> Self {
+impl<'a, R: HeightRow> HistoryWalk<'a, R> {
+    fn new(view: &'a View, id: &[u8; 32]) -> Self {
         let cursor = view
             .history
-            .prefix_cursor(Family::Hist, &rows::hist_prefix(script));
+            .prefix_cursor(Family::of(R::KIND), &rows::id_prefix(R::KIND, id));
         Self {
             view,
-            script: *script,
+            id: *id,
+            rows: PhantomData,
             cursor,
             placed: false,
             rows_visited: 0,
@@ -91,10 +104,11 @@ impl<'a> HistoryWalk<'a> {
     /// The group at a height; the walk goes on below it.
     fn group_at(&mut self, height: u32) -> Result<Option<Group>> {
         // Before all rows of the height above, so at the last row of this one.
-        self.cursor.seek_for_prev(&height_end(&self.script, height));
+        self.cursor
+            .seek_for_prev(&height_end::<R>(&self.id, height));
         self.placed = true;
         match self.cursor.key()? {
-            Some(key) if HistKey::decode(key)?.height == height => self.next_group(),
+            Some(key) if R::decode(key)?.height() == height => self.next_group(),
             _ => Ok(None),
         }
     }
@@ -103,28 +117,28 @@ impl<'a> HistoryWalk<'a> {
     fn next_group(&mut self) -> Result<Option<Group>> {
         if !self.placed {
             self.cursor
-                .seek_for_prev(&height_end(&self.script, u32::MAX));
+                .seek_for_prev(&height_end::<R>(&self.id, u32::MAX));
             self.placed = true;
         }
         loop {
             let Some(key) = self.cursor.key()? else {
                 return Ok(None);
             };
-            let height = HistKey::decode(key)?.height;
+            let height = R::decode(key)?.height();
             let Some(block) = self.view.block_at(height) else {
                 // Above the tip only leftovers of a longer branch are conceivable.
                 if self.view.contested.contains(&height) {
                     self.cursor
-                        .seek_for_prev(&rows::hist_height_key(&self.script, height));
+                        .seek_for_prev(&rows::height_key(R::KIND, &self.id, height));
                     continue;
                 }
                 self.view.expect_block_at(height)?;
                 return Ok(None);
             };
-            let kept = (self.script, block.hash);
+            let kept = (R::KIND, self.id, block.hash);
             if let Some(group) = self.view.shared.groups.get(&kept) {
                 self.cursor
-                    .seek_for_prev(&rows::hist_height_key(&self.script, height));
+                    .seek_for_prev(&rows::height_key(R::KIND, &self.id, height));
                 return Ok(Some((block, group)));
             }
             let mut txids = self.collect(height)?;
@@ -147,28 +161,25 @@ impl<'a> HistoryWalk<'a> {
         let mut txids: Vec<Txid> = Vec::new();
         let mut repeats = 0;
         while let Some(key) = self.cursor.key()? {
-            let row = HistKey::decode(key)?;
-            if row.height != height {
+            let row = R::decode(key)?;
+            if row.height() != height {
                 break;
             }
+            let txid = row.txid();
             self.rows_visited += 1;
             if self.rows_visited > self.view.shared.scan_rows_max {
                 return Err(QueryError::TooManyRows);
             }
-            if txids.last() == Some(&row.txid) {
+            if txids.last() == Some(&txid) {
                 repeats += 1;
             } else {
                 repeats = 0;
-                txids.push(row.txid);
+                txids.push(txid);
             }
             if repeats >= STEPS_BEFORE_SEEK {
                 // A consolidation: thousands of rows of one transaction. Jump to before all of them.
-                self.cursor.seek_for_prev(&rows::hist_group_key(
-                    &self.script,
-                    height,
-                    row.is_spending(),
-                    &row.txid,
-                ));
+                let before_all = R::group_key(key).to_vec();
+                self.cursor.seek_for_prev(&before_all);
             } else {
                 self.cursor.prev();
             }
@@ -199,9 +210,9 @@ impl View {
     }
 }
 
-/// A key after all rows of a script at a height.
-fn height_end(script: &ScriptHash, height: u32) -> [u8; 38] {
+/// A key after all rows of a script or an asset at a height.
+fn height_end<R: HeightRow>(id: &[u8; 32], height: u32) -> [u8; 38] {
     let mut key = [u8::MAX; 38];
-    key[..37].copy_from_slice(&rows::hist_height_key(script, height));
+    key[..37].copy_from_slice(&rows::height_key(R::KIND, id, height));
     key
 }

@@ -3,6 +3,7 @@
 //! A [`View`] is a header list, a snapshot of `txstore` and of `history`, and the unconfirmed transactions, all at one
 //! tip. It is replaced by the next one and never changes. The modules below it are one kind of question each.
 
+mod assets;
 mod blocks;
 mod bodies;
 mod chain_order;
@@ -20,8 +21,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use bitcoin::block::Header;
-use bitcoin::{BlockHash, Network, Txid};
+use bitcoin::{BlockHash, Txid};
+use cairn_utxo_chain::{AssetId, Family as ChainFamily, Header, Network};
 use cairn_utxo_node::ChainSource;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
@@ -31,8 +32,8 @@ use crate::engine::{Family, Snapshot, StoreError, Stores};
 use crate::headers::{Chain, HeaderTree, NodeId};
 use crate::index::IndexConfig;
 use crate::mempool::MempoolView;
-use crate::rows::{self, Features, RowError};
-use crate::types::{BlockRef, QueryError, ScriptHash, ScriptStats, Utxo};
+use crate::rows::{self, Features, RowError, RowKind};
+use crate::types::{AssetStats, BlockRef, QueryError, ScriptHash, ScriptStats, Utxo};
 
 pub use chain_order::HistoryRun;
 
@@ -56,6 +57,7 @@ const MERKLE_CACHE_BYTES: u64 = 8 << 20;
 const GROUPS_CACHE_BYTES: u64 = 8 << 20;
 /// Answers about scripts kept for the current tip.
 const STATS_CACHE_ITEMS: usize = 16_384;
+const ASSET_STATS_CACHE_ITEMS: usize = 1_024;
 const UTXOS_CACHE_ITEMS: usize = 2_048;
 /// UTXO folds that are waiting to be continued.
 const UNFINISHED_ITEMS: usize = 32;
@@ -81,10 +83,12 @@ pub(crate) struct Shared {
     positions: Cache<BlockHash, Arc<BlockPositions>, PositionsWeight>,
     /// By block: the levels of its merkle tree.
     merkle: Cache<BlockHash, Arc<merkle::MerkleTree>, MerkleWeight>,
-    /// By script and block: its transactions there, last one first.
-    groups: Cache<(ScriptHash, BlockHash), Arc<Vec<Txid>>, TxidsWeight>,
+    /// By kind of row, script or asset, and block: its transactions there, last one first.
+    groups: Cache<(RowKind, [u8; 32], BlockHash), Arc<Vec<Txid>>, TxidsWeight>,
     /// By script and tip. The cache also makes sure that nobody computes what somebody else is computing.
     stats: Cache<(ScriptHash, BlockHash), ScriptStats>,
+    /// By asset and tip.
+    asset_stats: Cache<(AssetId, BlockHash), AssetStats>,
     /// As above; `None`: more than the limit.
     utxos: Cache<(ScriptHash, BlockHash), Option<Arc<Vec<Utxo>>>>,
     unfinished: Cache<ScriptHash, Arc<utxos::Unfinished>>,
@@ -140,6 +144,7 @@ impl Shared {
             merkle: Cache::with_weighter(64, MERKLE_CACHE_BYTES, MerkleWeight),
             groups: Cache::with_weighter(1024, GROUPS_CACHE_BYTES, TxidsWeight),
             stats: Cache::new(STATS_CACHE_ITEMS),
+            asset_stats: Cache::new(ASSET_STATS_CACHE_ITEMS),
             utxos: Cache::new(UTXOS_CACHE_ITEMS),
             unfinished: Cache::new(UNFINISHED_ITEMS),
         }
@@ -176,7 +181,7 @@ impl View {
         let tip = block_ref(&tree, tip);
         let mut contested: BTreeSet<u32> = stale.iter().map(|id| tree.height(*id)).collect();
         drop(tree);
-        if shared.network == Network::Bitcoin {
+        if shared.network == Network::Bitcoin(bitcoin::Network::Bitcoin) {
             contested.extend(OVERWRITTEN_COINBASE_HEIGHTS);
         }
         let (txstore, history) = (
@@ -256,6 +261,30 @@ impl View {
         Some(self.tree().header(id))
     }
 
+    /// Best-chain header at a height, serialized.
+    pub fn header_bytes_at(&self, height: u32) -> Result<Option<Vec<u8>>> {
+        let Some(id) = self.chain.get(height) else {
+            return Ok(None);
+        };
+        let header = self.tree().header(id);
+        self.header_bytes_of(&header).map(Some)
+    }
+
+    /// The serialized form of a header of a stored block: Bitcoin's is made from it, that of Elements is in its row.
+    fn header_bytes_of(&self, header: &Header) -> Result<Vec<u8>> {
+        if let Some(header) = header.to_bitcoin() {
+            return Ok(bitcoin::consensus::serialize(&header));
+        }
+        let key = rows::block_key(RowKind::Header, &header.hash);
+        let row = self.txstore.get(Family::Blocks, &key)?;
+        row.map(|row| row.to_vec()).ok_or_else(|| {
+            QueryError::Store(format!(
+                "block {} has no row B; run `cairn verify`",
+                header.hash
+            ))
+        })
+    }
+
     /// The reference of a best-chain block; `None` for unknown and stale ones.
     pub fn best_chain_block(&self, hash: &BlockHash) -> Option<BlockRef> {
         self.on_chain(&self.tree(), hash)
@@ -287,6 +316,11 @@ impl View {
             .map(|id| block_ref(&tree, id))
             .collect();
         Some((left, came))
+    }
+
+    /// The family of the chain.
+    pub fn family(&self) -> ChainFamily {
+        self.shared.network.family()
     }
 
     /// The network.
@@ -341,12 +375,7 @@ impl View {
     fn fold_bech32(&self, prefix: &str) -> String {
         let lower = prefix.to_ascii_lowercase();
         let all_upper = !prefix.bytes().any(|byte| byte.is_ascii_lowercase());
-        let hrp = match self.shared.network {
-            Network::Bitcoin => "bc",
-            Network::Regtest => "bcrt",
-            _ => "tb",
-        };
-        if all_upper && lower.starts_with(hrp) {
+        if all_upper && lower.starts_with(&self.shared.network.bech32_prefix()) {
             lower
         } else {
             prefix.to_owned()

@@ -7,7 +7,7 @@ use bitcoin::Txid;
 use super::fold::{Budget, CACHE_ROWS_MIN, Fold, Outcome};
 use super::{Result, View};
 use crate::engine::{Durability, Family};
-use crate::rows::{self, HistKey, HistSide};
+use crate::rows::{self, HistKey, HistSide, RowValue};
 use crate::types::{QueryError, ScriptHash, ScriptStats};
 
 impl View {
@@ -33,7 +33,7 @@ impl View {
         };
         let mut budget = Budget::new(self.shared.fold_rows_max());
         if let Some(settled) = self.settled_height().filter(|settled| *settled >= from) {
-            let (outcome, visited) = self.fold(script, from, settled, &mut budget, &mut fold)?;
+            let (outcome, visited) = self.fold(&script.0, from, settled, &mut budget, &mut fold)?;
             let worth = visited > CACHE_ROWS_MIN || (cached.is_some() && visited > 0);
             match outcome {
                 Outcome::Stopped { next, error } => {
@@ -49,7 +49,7 @@ impl View {
         }
         // The rows of the last few blocks: bounded by the size of blocks, so no budget.
         let mut budget = Budget::new(usize::MAX);
-        match self.fold(script, from, self.tip.height, &mut budget, &mut fold)? {
+        match self.fold(&script.0, from, self.tip.height, &mut budget, &mut fold)? {
             (Outcome::Stopped { error, .. }, _) => Err(error),
             (Outcome::Complete | Outcome::Enough, _) => Ok(fold.stats),
         }
@@ -65,7 +65,7 @@ impl View {
         else {
             return Ok(None);
         };
-        let (stats, hash) = rows::decode_stats_value(&value)?;
+        let (stats, hash) = rows::decode_stats_value(self.shared.network.family(), &value)?;
         Ok(self
             .best_chain_block(&hash)
             .map(|block| (stats, block.height)))
@@ -78,7 +78,7 @@ impl View {
         batch.put(
             Family::Cache,
             &rows::stats_key(script),
-            &rows::stats_value(stats, &block.hash),
+            &rows::stats_value(self.shared.network.family(), stats, &block.hash),
         );
         Ok(cache.write(batch, Durability::Logged)?)
     }
@@ -91,7 +91,7 @@ struct StatsFold {
     txids: Vec<Txid>,
 }
 
-impl Fold for StatsFold {
+impl Fold<HistKey> for StatsFold {
     fn row(&mut self, row: &HistKey) -> Result<ControlFlow<()>> {
         let (count, sum) = match row.side {
             HistSide::Funding { .. } => (
@@ -104,7 +104,12 @@ impl Fold for StatsFold {
             ),
         };
         *count += 1;
-        *sum = sum.checked_add(row.value).ok_or_else(|| {
+        // On Elements amounts may be of any asset, and blinded: there are no sums.
+        let amount = match row.value {
+            RowValue::Sat(amount) => amount,
+            RowValue::Field(_) => 0,
+        };
+        *sum = sum.checked_add(amount).ok_or_else(|| {
             QueryError::Store(format!(
                 "the values of the rows of script {} add up to more than 2^64 satoshi; run `cairn verify`",
                 self.script

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use bitcoin::consensus::deserialize;
-use bitcoin::{Amount, BlockHash, OutPoint, ScriptBuf, Transaction, TxOut, Txid};
+use bitcoin::{BlockHash, OutPoint, Txid};
+use cairn_utxo_chain::{Network, Output, Tx};
 
 use super::{Result, View};
 use crate::engine::{Family, Pinned};
-use crate::rows::{self, OUT_KEY_LEN, OutValue};
+use crate::rows::{self, OUT_KEY_LEN};
 use crate::types::{BlockRef, QueryError, TxRecord};
 
 impl View {
@@ -76,7 +76,7 @@ impl View {
     }
 
     /// Previous outputs by one batched read, in the order asked; `None` where unknown.
-    pub fn outputs(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<TxOut>>> {
+    pub fn outputs(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<Output>>> {
         let mut order: Vec<(usize, [u8; OUT_KEY_LEN])> = outpoints
             .iter()
             .map(|outpoint| rows::out_key(&outpoint.txid, outpoint.vout))
@@ -84,24 +84,21 @@ impl View {
             .collect();
         order.sort_unstable_by_key(|(_, key)| *key);
         let keys: Vec<[u8; OUT_KEY_LEN]> = order.iter().map(|(_, key)| *key).collect();
-        let mut outputs: Vec<Option<TxOut>> = vec![None; outpoints.len()];
+        let mut outputs: Vec<Option<Output>> = vec![None; outpoints.len()];
         for ((at, _), value) in order
             .into_iter()
             .zip(self.txstore.multi_get(Family::Outs, &keys)?)
         {
             if let Some(value) = value {
-                let OutValue { script, value } = OutValue::decode(&value)?;
-                outputs[at] = Some(TxOut {
-                    value: Amount::from_sat(value),
-                    script_pubkey: ScriptBuf::from_bytes(script.to_vec()),
-                });
+                let output = rows::decode_out_value(self.shared.network.family(), &value)?;
+                outputs[at] = Some(output.into());
             }
         }
         Ok(outputs)
     }
 
     /// As [`View::outputs`], but only outputs of transactions that are confirmed on this chain: rows of stale blocks stay.
-    pub(crate) fn confirmed_outputs(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<TxOut>>> {
+    pub(crate) fn confirmed_outputs(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<Output>>> {
         let mut outputs = self.outputs(outpoints)?;
         if self.has_stale {
             let found = outpoints
@@ -175,18 +172,16 @@ impl View {
         let mut records = Vec::with_capacity(bodies.len());
         let mut wanted = Vec::new();
         for (txid, block, raw) in bodies {
-            let tx: Transaction = deserialize(&raw).map_err(|error| {
-                QueryError::Store(format!(
-                    "the row T of transaction {txid} is damaged: {error}; run `cairn verify`"
-                ))
-            })?;
-            if !tx.is_coinbase() {
-                wanted.extend(tx.input.iter().map(|input| input.previous_output));
+            let decoded = Tx::decode_all(self.shared.network.family(), &raw)
+                .map_err(|error| damaged_tx(&txid, &error))?;
+            let tx = decoded.tx;
+            if !self.is_in_genesis(block) {
+                wanted.extend(tx.spends().map(|(_, outpoint)| outpoint));
             }
             records.push(TxRecord {
                 txid,
                 size: u32::try_from(raw.len()).unwrap_or(u32::MAX),
-                weight: u32::try_from(tx.weight().to_wu()).unwrap_or(u32::MAX),
+                weight: u32::try_from(decoded.weight).unwrap_or(u32::MAX),
                 block,
                 prevouts: Vec::new(),
                 fee: 0,
@@ -195,22 +190,22 @@ impl View {
         }
         let mut outputs = self.outputs(&wanted)?.into_iter().zip(wanted);
         for record in &mut records {
-            if record.tx.is_coinbase() {
-                record.prevouts = vec![None; record.tx.input.len()];
+            record.prevouts = vec![None; record.tx.input.len()];
+            if self.is_in_genesis(record.block) {
                 continue;
             }
-            for _ in &record.tx.input {
+            for (vin, _) in record.tx.spends() {
                 let (output, outpoint) =
-                    outputs.next().expect("one output was asked for per input");
+                    outputs.next().expect("one output was asked for per spend");
                 let output = output.ok_or_else(|| {
                     QueryError::Store(format!(
                         "transaction {} spends {outpoint}, whose row O is missing; run `cairn verify`",
                         record.txid
                     ))
                 })?;
-                record.prevouts.push(Some(output));
+                record.prevouts[vin as usize] = Some(output);
             }
-            record.fee = fee(record)?;
+            record.fee = fee(self.shared.network, record)?;
         }
         Ok(records)
     }
@@ -221,12 +216,9 @@ impl View {
             let Some(raw) = self.txstore.get(Family::Txs, &rows::tx_key(txid))? else {
                 return Ok(None);
             };
-            let tx: Transaction = deserialize(&raw).map_err(|error| {
-                QueryError::Store(format!(
-                    "the row T of transaction {txid} is damaged: {error}; run `cairn verify`"
-                ))
-            })?;
-            return Ok(Some(tx.output.len()));
+            let decoded = Tx::decode_all(self.shared.network.family(), &raw)
+                .map_err(|error| damaged_tx(txid, &error))?;
+            return Ok(Some(decoded.tx.output.len()));
         }
         // Every output has a row, and they follow each other.
         let (from, until) = (rows::out_key(txid, 0), rows::out_key(txid, u32::MAX));
@@ -239,6 +231,12 @@ impl View {
             .map(rows::decode_out_key)
             .transpose()?
             .map(|last| last.vout as usize + 1))
+    }
+
+    /// Whether a transaction is in the genesis block: what its inputs name exists nowhere. Transactions of stale blocks are
+    /// not, since all branches share that block.
+    fn is_in_genesis(&self, block: Option<BlockRef>) -> bool {
+        block.is_some_and(|block| block.height == 0)
     }
 
     /// Blocks that confirm several transactions, each looked up once.
@@ -273,16 +271,23 @@ impl std::ops::Deref for Body<'_> {
     }
 }
 
-/// What the inputs are worth more than the outputs. Less than nothing is damage and never a huge number.
-fn fee(record: &TxRecord) -> Result<u64> {
-    fn sum<'a>(mut outputs: impl Iterator<Item = &'a TxOut>) -> Option<u64> {
-        outputs.try_fold(0u64, |sum, output| sum.checked_add(output.value.to_sat()))
-    }
-    let (spent, paid) = (
-        sum(record.prevouts.iter().flatten()),
-        sum(record.tx.output.iter()),
-    );
-    spent.zip(paid).and_then(|(spent, paid)| spent.checked_sub(paid)).ok_or_else(|| {
+fn damaged_tx(txid: &Txid, error: &cairn_utxo_chain::DecodeError) -> QueryError {
+    QueryError::Store(format!(
+        "the row T of transaction {txid} is damaged: {error}; run `cairn verify`"
+    ))
+}
+
+/// What a transaction pays: on Bitcoin what its inputs are worth more than its outputs, and less than nothing is damage and
+/// never a huge number; on Elements the sum of its fee outputs.
+fn fee(network: Network, record: &TxRecord) -> Result<u64> {
+    let fee = match network {
+        Network::Elements(chain) => record.tx.fee_outputs(chain.native_asset),
+        Network::Bitcoin(_) if record.tx.is_coinbase() => Some(0),
+        Network::Bitcoin(_) => {
+            crate::mempool::fee_paid(&record.tx, record.prevouts.iter().flatten())
+        }
+    };
+    fee.ok_or_else(|| {
         QueryError::Store(format!(
             "the outputs of transaction {} are worth more than what it spends; run `cairn verify`",
             record.txid

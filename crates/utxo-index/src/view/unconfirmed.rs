@@ -115,7 +115,7 @@ impl MempoolEntry {
             size: self.size(),
             weight: self.weight,
             block: None,
-            prevouts: self.prevouts.iter().cloned().map(Some).collect(),
+            prevouts: self.prevouts.to_vec(),
             fee: self.fee,
         }
     }

@@ -15,7 +15,7 @@ use bitcoin::{Amount, BlockHash, OutPoint, Txid};
 use super::fold::{Budget, CACHE_ROWS_MIN, Fold, Outcome};
 use super::{Result, View};
 use crate::engine::{Durability, Family};
-use crate::rows::{self, HistKey, HistSide};
+use crate::rows::{self, HistKey, HistSide, RowKind};
 use crate::types::{BlockRef, QueryError, ScriptHash, Utxo};
 
 /// How much larger than the limit the set may be in between.
@@ -29,7 +29,8 @@ type Coins = HashMap<OutPoint, Option<Coin>>;
 
 #[derive(Debug, Clone, Copy)]
 struct Coin {
-    value: u64,
+    /// `None`: blinded.
+    value: Option<u64>,
     height: u32,
 }
 
@@ -187,7 +188,7 @@ impl View {
         };
         let mut next = from;
         loop {
-            let (outcome, visited) = self.fold(script, next, to, budget, &mut fold)?;
+            let (outcome, visited) = self.fold(&script.0, next, to, budget, &mut fold)?;
             advanced.visited += visited;
             if let Outcome::Stopped { next, error } = outcome {
                 advanced.stopped = Some((next, error));
@@ -269,7 +270,7 @@ impl View {
         if !self.shared.features.index_unspendables {
             return Ok(false);
         }
-        let prefix = rows::hist_prefix(script);
+        let prefix = rows::id_prefix(RowKind::History, &script.0);
         let mut cursor = self.history.prefix_cursor(Family::Hist, &prefix);
         cursor.seek(&prefix);
         while let Some(key) = cursor.key()? {
@@ -280,7 +281,10 @@ impl View {
                     .pop()
                     .flatten();
                 return Ok(output.is_some_and(|output| {
-                    rows::is_provably_unspendable(output.script_pubkey.as_bytes())
+                    rows::is_unspendable(
+                        self.shared.network.family(),
+                        output.script_pubkey.as_bytes(),
+                    )
                 }));
             }
             cursor.next();
@@ -311,7 +315,7 @@ impl View {
                 .ok_or_else(|| damaged(outpoint))?;
             utxos.push(Utxo {
                 outpoint: *outpoint,
-                value: output.value,
+                value: output.amount().map(Amount::from_sat),
                 block,
             });
         }
@@ -320,7 +324,7 @@ impl View {
                 let block = self.expect_block_at(height)?;
                 utxos.push(Utxo {
                     outpoint,
-                    value: Amount::from_sat(value),
+                    value: value.map(Amount::from_sat),
                     block,
                 });
             }
@@ -367,7 +371,7 @@ struct CoinsFold {
     height: u32,
 }
 
-impl Fold for CoinsFold {
+impl Fold<HistKey> for CoinsFold {
     fn row(&mut self, row: &HistKey) -> Result<ControlFlow<()>> {
         // Full at the end of the height before: this row belongs to the next one and is left for later.
         if row.height != self.height && self.coins.len() > self.most {
@@ -378,7 +382,7 @@ impl Fold for CoinsFold {
         match row.side {
             HistSide::Funding { vout } => {
                 let coin = Coin {
-                    value: row.value,
+                    value: row.value.explicit(),
                     height: row.height,
                 };
                 self.coins.insert(OutPoint::new(row.txid, vout), Some(coin));

@@ -1,12 +1,13 @@
 //! Every question of a view, compared with the model.
 
 use anyhow::{Context, Result, ensure};
-use bitcoin::block::Header;
 use bitcoin::consensus::serialize;
 use bitcoin::hashes::{Hash, sha256d};
 use bitcoin::{OutPoint, TxMerkleNode, Txid};
 use cairn_testkit::{Model, Place};
-use cairn_utxo_index::{BlockRef, MerkleProof, QueryError, ScriptHash, ScriptStats, Spend, View};
+use cairn_utxo_index::{
+    BlockRef, MerkleProof, Output, QueryError, ScriptHash, ScriptStats, Spend, View,
+};
 
 /// Transactions on one page of the walk over a history; small, so that pages end inside heights.
 const PAGE: usize = 7;
@@ -56,12 +57,19 @@ fn check_blocks(view: &View, model: &Model) -> Result<()> {
         ensure!(summary.median_time == block.median_time);
         ensure!(summary.in_best_chain == best);
         ensure!(view.best_chain_block(&block.hash).is_some() == best);
-        ensure!(view.header(&block.hash)? == Some(block.block.header));
+        ensure!(
+            view.header(&block.hash)?
+                .is_some_and(|header| header == block.block.header)
+        );
+        let bytes = serialize(&block.block.header);
+        ensure!(view.header_bytes(&block.hash)? == Some(bytes));
         ensure!(*view.block_txids(&block.hash)?.context("txids")? == block.txids);
         ensure!(view.block_raw(&block.hash)? == Some(serialize(&*block.block)));
         if best {
-            let header: Option<Header> = view.header_at(block.height);
-            ensure!(header == Some(block.block.header));
+            let header = view.header_at(block.height);
+            ensure!(header.is_some_and(|header| header == block.block.header));
+            let bytes = serialize(&block.block.header);
+            ensure!(view.header_bytes_at(block.height)? == Some(bytes));
             ensure!(view.block_at(block.height).map(|at| at.hash) == Some(block.hash));
         }
         let page = view.block_txs(&block.hash, 1, 3);
@@ -91,7 +99,13 @@ fn check_transactions(view: &View, model: &Model) -> Result<()> {
             "{txid}: {:?}, wanted {block:?}",
             found.block
         );
-        ensure!(found.prevouts == wanted.prevouts && found.fee == wanted.fee);
+        let prevouts: Vec<Option<Output>> = wanted
+            .prevouts
+            .iter()
+            .cloned()
+            .map(|output| output.map(Output::from))
+            .collect();
+        ensure!(found.prevouts == prevouts && found.fee == wanted.fee);
         ensure!(found.size as usize == wanted.tx.total_size());
         ensure!(u64::from(found.weight) == wanted.tx.weight().to_wu());
         ensure!(view.confirming_block(&txid)? == Some(block));
@@ -130,7 +144,7 @@ fn check_spends(view: &View, model: &Model, txid: &Txid) -> Result<()> {
     for (vout, wanted) in (0u32..).zip(wanted) {
         let outpoint = OutPoint::new(*txid, vout);
         ensure!(view.spend(&outpoint)? == wanted);
-        ensure!(view.outputs(&[outpoint])? == vec![model.output(&outpoint)]);
+        ensure!(view.outputs(&[outpoint])? == vec![model.output(&outpoint).map(Output::from)]);
     }
     Ok(())
 }
@@ -221,7 +235,7 @@ pub(crate) fn check_script(
     );
     for (found, wanted) in found.iter().zip(wanted) {
         ensure!(found.outpoint == wanted.outpoint);
-        ensure!(found.value == wanted.output.value);
+        ensure!(found.value == Some(wanted.output.value));
         ensure!(found.block == block_ref(model, wanted.place)?);
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 mod answers;
 mod cases;
+mod elements;
 mod golden;
 mod mempool;
 mod options;

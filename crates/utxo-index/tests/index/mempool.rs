@@ -10,7 +10,7 @@ use cairn_testkit::{
     Coin, Lock, MemoryMempool, MempoolModel, OWN_NUMBERS, Rng, TestChain, script_hash, spend,
 };
 use cairn_utxo_index::{
-    BlockRef, Change, Changes, ChangesEnd, MempoolSync, ScriptHash, ScriptStats, View,
+    BlockRef, Change, Changes, ChangesEnd, MempoolSync, Output, ScriptHash, ScriptStats, View,
 };
 use proptest::prelude::*;
 
@@ -271,7 +271,8 @@ fn check_no_contradiction(view: &View) -> Result<()> {
                 parent.block.is_some() || mempool.contains(&outpoint.txid),
                 "{txid} spends {outpoint} of a stale block"
             );
-            ensure!(parent.tx.output.get(outpoint.vout as usize) == Some(prevout));
+            let paid = parent.tx.output(outpoint.vout as usize);
+            ensure!(paid == *prevout);
         }
     }
     Ok(())
@@ -296,10 +297,15 @@ fn check_equal(view: &View, chain: &cairn_testkit::Model, pool: &MempoolModel) -
         let entry = mempool.entry(&txid).context("an entry")?;
         ensure!(entry.tx() == *tx && entry.wtxid == tx.compute_wtxid());
         let prevouts = pool.prevouts(chain, tx).context("valid")?;
-        ensure!(*entry.prevouts == *prevouts);
+        let expected: Vec<_> = prevouts
+            .iter()
+            .cloned()
+            .map(|output| Some(Output::from(output)))
+            .collect();
+        ensure!(*entry.prevouts == *expected);
         let paid: u64 = tx.output.iter().map(|output| output.value.to_sat()).sum();
         let spent: u64 = prevouts.iter().map(|output| output.value.to_sat()).sum();
-        ensure!(entry.fee == spent - paid && entry.input_value() == spent);
+        ensure!(entry.fee == spent - paid && entry.input_value() == Some(spent));
         ensure!(entry.vsize() == tx.vsize() as u64 && entry.size() as usize == tx.total_size());
         fees += entry.fee;
         vsizes += entry.vsize();
@@ -314,7 +320,7 @@ fn check_equal(view: &View, chain: &cairn_testkit::Model, pool: &MempoolModel) -
         for (vout, output) in (0u32..).zip(&tx.output) {
             let outpoint = OutPoint::new(txid, vout);
             ensure!(mempool.spender(&outpoint) == pool.spender(&outpoint));
-            ensure!(mempool.output(&outpoint).as_ref() == Some(output));
+            ensure!(mempool.output(&outpoint) == Some(Output::from(output.clone())));
         }
         let record = view.tx(&txid)?.context("found as a transaction")?;
         ensure!(record.block.is_none() && record.fee == entry.fee && record.tx == *tx);
@@ -371,7 +377,7 @@ fn check_equal(view: &View, chain: &cairn_testkit::Model, pool: &MempoolModel) -
         let found: BTreeMap<OutPoint, u64> = mempool
             .unspent_of(&script)
             .into_iter()
-            .map(|(outpoint, value)| (outpoint, value.to_sat()))
+            .map(|(outpoint, value)| (outpoint, value.map_or(0, bitcoin::Amount::to_sat)))
             .collect();
         ensure!(found == unspent, "script {script}");
         for utxo in chain.utxos(&script.0) {
@@ -382,7 +388,7 @@ fn check_equal(view: &View, chain: &cairn_testkit::Model, pool: &MempoolModel) -
         let found: BTreeMap<OutPoint, u64> = view
             .unspent(&script)?
             .into_iter()
-            .map(|coin| (coin.outpoint, coin.value.to_sat()))
+            .map(|coin| (coin.outpoint, coin.value.map_or(0, bitcoin::Amount::to_sat)))
             .collect();
         ensure!(found == unspent, "script {script}");
     }
@@ -709,9 +715,9 @@ fn what_is_accepted_is_there_at_once_and_stays() -> Result<()> {
     };
     let (first, second) = (pay(1_000), pay(9_000));
     let index = &world.fixture.index;
-    ensure!(index.add_accepted(vec![first.clone()])? == 1);
+    ensure!(index.add_accepted(vec![first.clone().into()])? == 1);
     ensure!(
-        index.add_accepted(vec![first.clone()])? == 0,
+        index.add_accepted(vec![first.clone().into()])? == 0,
         "it is there already"
     );
     let view = world.fixture.view()?;
@@ -725,9 +731,9 @@ fn what_is_accepted_is_there_at_once_and_stays() -> Result<()> {
         }],
         vec![],
     );
-    ensure!(index.add_accepted(vec![child.clone(), stranger])? == 1);
+    ensure!(index.add_accepted(vec![child.clone().into(), stranger.into()])? == 1);
     // The replacement evicts both.
-    ensure!(index.add_accepted(vec![second.clone()])? == 1);
+    ensure!(index.add_accepted(vec![second.clone().into()])? == 1);
     let ids: Vec<Txid> = world
         .fixture
         .view()?
@@ -740,7 +746,7 @@ fn what_is_accepted_is_there_at_once_and_stays() -> Result<()> {
     let mut chain = world.chain;
     chain.mine(vec![second.clone()]);
     world.fixture.follow(chain.model())?;
-    ensure!(index.add_accepted(vec![second, first])? == 0);
+    ensure!(index.add_accepted(vec![second.into(), first.into()])? == 0);
     ensure!(world.fixture.view()?.mempool().is_empty());
     Ok(())
 }

@@ -106,13 +106,13 @@ fn another_chain_or_other_options_are_refused_with_both_sides() -> Result<()> {
             Ok(_) => anyhow::bail!("opened"),
         }
     };
-    config.network = Network::Signet;
+    config.network = Network::Signet.into();
     let text = refusal(&config)?;
     ensure!(
         text.contains("signet")
             && text.contains("0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206")
     );
-    config.network = Network::Regtest;
+    config.network = Network::Regtest.into();
     config.address_search = true;
     let text = refusal(&config)?;
     ensure!(

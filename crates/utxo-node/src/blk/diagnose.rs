@@ -6,7 +6,7 @@ use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use bitcoin::Network;
+use cairn_utxo_chain::Network;
 
 use super::scan::{ReadAt, ScanRules};
 use super::xor::{KEY_FILE, KEY_LEN, XorKey};
@@ -30,7 +30,7 @@ pub(super) fn why_nothing(
     let mut clear = raw;
     rules.key.apply(&mut clear, 0);
     let seen = magic_of(&clear);
-    let wanted = format!("{} ({})", network::name(network), Hex(&rules.magic));
+    let wanted = format!("{} ({})", network.name(), Hex(&rules.magic));
 
     if seen != rules.magic {
         if let Some(name) = network::name_of_magic(seen) {

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant, SystemTime};
 
-use bitcoin::block::Header;
-use bitcoin::{BlockHash, Network};
+use bitcoin::BlockHash;
+use bitcoin::hashes::Hash;
+use cairn_utxo_chain::{Header, Network};
 
 use super::diagnose;
 use super::records::{Record, RecordId, Records};
@@ -86,9 +87,10 @@ impl BlockFiles {
     /// [`SourceError::Refused`] if the folder cannot be listed or its `xor.dat` is not a key.
     pub fn open(
         folder: &Path,
-        network: Network,
+        network: impl Into<Network>,
         magic: Option<[u8; 4]>,
     ) -> Result<Self, SourceError> {
+        let network = network.into();
         list(folder)?;
         let key = XorKey::read(folder)?;
         let magic = magic.unwrap_or_else(|| network::magic(network));
@@ -108,6 +110,11 @@ impl BlockFiles {
     /// The folder.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// The network whose blocks these are.
+    pub(super) fn network(&self) -> Network {
+        self.network
     }
 
     /// What has been found so far.
@@ -206,6 +213,24 @@ impl BlockFiles {
             }
         }
         Ok(())
+    }
+
+    /// The block without a predecessor, serialized; `None` if it is not in the files. Scans them.
+    pub(crate) fn genesis(&self) -> Result<Option<Vec<u8>>, SourceError> {
+        let mut first = None;
+        self.refresh_with(&|| false, &mut |event| match event {
+            Event::Reset => first = None,
+            Event::Record(records, id, header) => {
+                if header.prev_blockhash == BlockHash::all_zeros() {
+                    first.get_or_insert(records.get(id).hash);
+                }
+            }
+        })?;
+        let Some(first) = first else {
+            return Ok(None);
+        };
+        let (raw, _) = self.read(std::slice::from_ref(&first))?;
+        Ok(Some(raw.bytes).filter(|bytes| !bytes.is_empty()))
     }
 
     /// Whether the newest file changed since the last scan; a cheap hint.

@@ -18,7 +18,8 @@ pub(crate) use files::Event;
 pub use files::{BlockFiles, ScanSummary};
 pub(crate) use reading::header_hash;
 pub use scan::{
-    Found, HEADER_LEN, MAX_BLOCK, MIN_BLOCK, PREFIX_LEN, ReadAt, ScanEnd, ScanRules, scan,
+    Found, HEADER_LEN, MAX_BLOCK, MAX_BLOCK_ELEMENTS, MIN_BLOCK, PREFIX_LEN, ReadAt, ScanEnd,
+    ScanRules, scan,
 };
 pub(crate) use tree::HeaderTree;
 pub use xor::{KEY_FILE, KEY_LEN, XorKey};

@@ -6,11 +6,10 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use bitcoin::BlockHash;
-use bitcoin::hashes::Hash;
+use cairn_utxo_chain::{Family, Header};
 
 use super::files::{BlockFiles, cannot_read};
 use super::records::Record;
-use super::scan::HEADER_LEN;
 use super::xor::XorKey;
 use crate::source::{RawUnit, SourceError, Unit};
 
@@ -50,6 +49,7 @@ impl BlockFiles {
             .collect();
         drop(state);
 
+        let family = self.network().family();
         let key = self.rules().key;
         let total: u64 = runs.iter().map(|(run, _)| span(run)).sum();
         let mut unit = RawUnit {
@@ -75,7 +75,7 @@ impl BlockFiles {
                 let start = base + (record.offset - run[0].offset) as usize;
                 let range = start..start + record.size as usize;
                 if range.end <= base + read
-                    && header_hash(&unit.bytes[range.clone()]) == Some(record.hash)
+                    && header_hash(family, &unit.bytes[range.clone()]) == Some(record.hash)
                 {
                     unit.blocks.push((record.hash, range));
                 } else {
@@ -154,6 +154,7 @@ fn read_piecewise(file: &File, buffer: &mut [u8], offset: u64, key: &XorKey) -> 
 }
 
 /// The block hash of serialized bytes that begin with a header.
-pub(crate) fn header_hash(block: &[u8]) -> Option<BlockHash> {
-    block.get(..HEADER_LEN).map(BlockHash::hash)
+pub(crate) fn header_hash(family: Family, block: &[u8]) -> Option<BlockHash> {
+    let (header, _) = Header::decode(family, block).ok()?;
+    Some(header.hash)
 }

@@ -10,21 +10,25 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use bitcoin::block::Header;
-use bitcoin::consensus::encode;
-use bitcoin::{Block, BlockHash, Target};
+use bitcoin::{BlockHash, Target};
+use cairn_utxo_chain::walk::whole_block;
+use cairn_utxo_chain::{Family, Header, Proof};
 use memchr::memmem::Finder;
 
 use super::xor::XorKey;
 
 /// Bytes before the block in a record: magic and size.
 pub const PREFIX_LEN: u64 = 8;
-/// Bytes of a block header.
+/// Bytes of a block header of Bitcoin; the shortest of Elements has fewer, most have more.
 pub const HEADER_LEN: usize = 80;
+/// Most bytes of a header of Elements that are looked at. One with the keys of a federation of 15 has some 10,000.
+const LONG_HEADER_LEN: usize = 256 * 1024;
 /// Smallest plausible block: a header and the count of transactions.
 pub const MIN_BLOCK: u32 = 81;
 /// Largest plausible Bitcoin block, bytes.
 pub const MAX_BLOCK: u32 = 4_000_000;
+/// Largest plausible block of Elements, bytes.
+pub const MAX_BLOCK_ELEMENTS: u32 = 8_000_000;
 
 /// Bytes read at once while records follow each other: one page.
 const STEP_BYTES: usize = 4096;
@@ -71,18 +75,36 @@ pub struct ScanRules {
     pub magic: [u8; 4],
     /// Obfuscation of the files.
     pub key: XorKey,
-    /// Easiest target a header may claim.
-    pub pow_limit: Target,
+    /// Easiest target a header may claim; `None`: a chain of Elements, whose blocks are signed. Their signatures are not
+    /// checked: magic, size and what follows must do.
+    pub pow_limit: Option<Target>,
 }
 
 impl ScanRules {
-    /// The hash of a header that meets the target it claims, if the network allows that target.
-    fn check_header(&self, header: &Header) -> Option<BlockHash> {
-        let target = header.target();
-        if target == Target::ZERO || target > self.pow_limit {
-            return None;
+    fn family(&self) -> Family {
+        match self.pow_limit {
+            Some(_) => Family::Bitcoin,
+            None => Family::Elements,
         }
-        header.validate_pow(target).ok()
+    }
+
+    /// Whether a header meets the target it claims and the network allows that target, or needs none.
+    fn is_proven(&self, header: &Header) -> bool {
+        match (self.pow_limit, header.proof) {
+            (Some(limit), Proof::Work { bits, .. }) => {
+                let target = Target::from_compact(bits);
+                target != Target::ZERO && target <= limit && target.is_met_by(header.hash)
+            }
+            (None, Proof::Signed { .. }) => true,
+            _ => false,
+        }
+    }
+
+    fn max_block(&self) -> u32 {
+        match self.family() {
+            Family::Bitcoin => MAX_BLOCK,
+            Family::Elements => MAX_BLOCK_ELEMENTS,
+        }
     }
 }
 
@@ -180,7 +202,12 @@ fn record_at<R: ReadAt + ?Sized>(
     position: u64,
     rules: &ScanRules,
 ) -> io::Result<At> {
-    let bytes = reader.get(position, PREFIX_LEN as usize + HEADER_LEN, STEP_BYTES)?;
+    // Nearly all headers of Elements fit what is read at once anyway.
+    let wanted = match rules.family() {
+        Family::Bitcoin => PREFIX_LEN as usize + HEADER_LEN,
+        Family::Elements => STEP_BYTES,
+    };
+    let bytes = reader.get(position, wanted, STEP_BYTES)?;
     let Some((magic, rest)) = bytes.split_first_chunk::<4>() else {
         return Ok(At::Nothing);
     };
@@ -194,39 +221,50 @@ fn record_at<R: ReadAt + ?Sized>(
     if rest.len() < HEADER_LEN {
         return Ok(At::Torn);
     }
-    let Ok(header) = encode::deserialize::<Header>(&rest[..HEADER_LEN]) else {
-        return Ok(At::Nothing);
+    let header = match (rules.family(), Header::decode(rules.family(), rest)) {
+        (_, Ok((header, _))) => header,
+        // Longer than what was read.
+        (Family::Elements, Err(_)) => {
+            let bytes = reader.get(position + PREFIX_LEN, LONG_HEADER_LEN, LONG_HEADER_LEN)?;
+            match Header::decode(Family::Elements, bytes) {
+                Ok((header, _)) => header,
+                Err(_) => return Ok(At::Nothing),
+            }
+        }
+        (Family::Bitcoin, Err(_)) => return Ok(At::Nothing),
     };
     // A header that a node began and never finished is followed at once by the next record: its bytes are no proof of work.
-    let Some(hash) = rules.check_header(&header) else {
+    if !rules.is_proven(&header) {
         return Ok(At::Nothing);
-    };
+    }
     let offset = position + PREFIX_LEN;
     let found = |size| {
         At::Record(Found {
-            hash,
+            hash: header.hash,
             header,
             offset,
             size,
         })
     };
 
-    if (MIN_BLOCK..=MAX_BLOCK).contains(&size) {
+    if (MIN_BLOCK..=rules.max_block()).contains(&size) {
         let next = offset + u64::from(size);
         let followed_well = next == reader.len
             || (next < reader.len && reader.get(next, 4, STEP_BYTES)? == rules.magic.as_slice());
         if followed_well {
             return Ok(found(size));
         }
-        if let Body::Whole(whole) = reader.body(offset, size)? {
+        if let Body::Whole(whole) = reader.body(offset, size, rules.family())? {
             return Ok(found(whole));
         }
     }
     // The size is wrong, or the body is: the block itself says how long it is.
-    Ok(match reader.body(offset, MAX_BLOCK)? {
-        Body::Whole(whole) => found(whole),
-        Body::NotWhole => At::Torn,
-    })
+    Ok(
+        match reader.body(offset, rules.max_block(), rules.family())? {
+            Body::Whole(whole) => found(whole),
+            Body::NotWhole => At::Torn,
+        },
+    )
 }
 
 enum Body {
@@ -286,14 +324,12 @@ impl<R: ReadAt + ?Sized> Window<'_, R> {
     }
 
     /// Decodes the block at `offset`, of at most `limit` bytes, and checks its merkle root.
-    fn body(&mut self, offset: u64, limit: u32) -> io::Result<Body> {
+    fn body(&mut self, offset: u64, limit: u32, family: Family) -> io::Result<Body> {
         let bytes = self.get(offset, limit as usize, STEP_BYTES)?;
-        Ok(match encode::deserialize_partial::<Block>(bytes) {
+        Ok(match whole_block(family, bytes) {
             // The cast is right: `bytes` is no longer than a u32.
-            Ok((block, size)) if !block.txdata.is_empty() && block.check_merkle_root() => {
-                Body::Whole(size as u32)
-            }
-            _ => Body::NotWhole,
+            Some(size) => Body::Whole(size as u32),
+            None => Body::NotWhole,
         })
     }
 }

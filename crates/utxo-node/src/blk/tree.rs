@@ -8,9 +8,11 @@
 
 use std::collections::HashMap;
 
-use bitcoin::block::{Header, Version};
+use bitcoin::block::Version;
 use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, CompactTarget, TxMerkleNode};
+
+use cairn_utxo_chain::{Header, Proof};
 
 use super::records::{RecordId, Records};
 use crate::source::Tip;
@@ -19,6 +21,9 @@ use crate::source::Tip;
 const NONE: RecordId = RecordId::MAX;
 /// Height of a header that does not link to genesis (yet).
 const UNLINKED: u32 = u32::MAX;
+
+/// Stands for "signed": no target of work is zero.
+const SIGNED: u32 = 0;
 
 /// A header without the parent's hash.
 #[derive(Debug, Clone, Copy)]
@@ -72,12 +77,17 @@ impl HeaderTree {
             id as usize,
             "records and headers are numbered together"
         );
+        // A signed block needs neither: its height is that of the node, and all weigh the same.
+        let (bits, nonce) = match header.proof {
+            Proof::Work { bits, nonce } => (bits, nonce),
+            Proof::Signed { .. } => (CompactTarget::from_consensus(SIGNED), 0),
+        };
         self.nodes.push(Node {
             version: header.version,
             merkle_root: header.merkle_root,
             time: header.time,
-            bits: header.bits,
-            nonce: header.nonce,
+            bits,
+            nonce,
             parent: NONE,
             height: UNLINKED,
             work: [0; 2],
@@ -168,19 +178,29 @@ impl HeaderTree {
 
     /// Header of the best chain's block at a height.
     pub(crate) fn header_at(&self, records: &Records, height: u32) -> Option<Header> {
-        let node = &self.nodes[*self.chain.get(height as usize)? as usize];
+        let id = *self.chain.get(height as usize)?;
+        let node = &self.nodes[id as usize];
         let prev_blockhash = if node.parent == NONE {
             BlockHash::all_zeros()
         } else {
             records.get(node.parent).hash
         };
+        let proof = match node.bits.to_consensus() {
+            SIGNED => Proof::Signed {
+                height: node.height,
+            },
+            _ => Proof::Work {
+                bits: node.bits,
+                nonce: node.nonce,
+            },
+        };
         Some(Header {
+            hash: records.get(id).hash,
             version: node.version,
             prev_blockhash,
             merkle_root: node.merkle_root,
             time: node.time,
-            bits: node.bits,
-            nonce: node.nonce,
+            proof,
         })
     }
 
@@ -197,6 +217,10 @@ impl HeaderTree {
 
 /// Work of one header. The sum over a whole chain fits 128 bits with much room (mainnet has 2^96).
 fn work_of(bits: CompactTarget) -> u128 {
+    // Of signed chains the longest is the best.
+    if bits.to_consensus() == SIGNED {
+        return 1;
+    }
     let bytes = bitcoin::Target::from_compact(bits).to_work().to_be_bytes();
     let (high, low) = bytes.split_at(16);
     if high.iter().any(|byte| *byte != 0) {

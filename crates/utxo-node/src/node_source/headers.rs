@@ -6,11 +6,10 @@
 use std::time::{Duration, Instant};
 
 use bitcoin::BlockHash;
-use bitcoin::block::Header;
 use bitcoin::hashes::Hash;
+use cairn_utxo_chain::Header;
 
 use super::NodeSource;
-use crate::network;
 use crate::node::REST_HEADERS_MAX;
 use crate::rpc::BATCH_MAX;
 use crate::source::{HeaderRun, SourceError, Tip};
@@ -91,7 +90,7 @@ impl NodeSource {
                 if previous.is_some_and(|previous| header.prev_blockhash != previous) {
                     return Ok(None);
                 }
-                previous = Some(header.block_hash());
+                previous = Some(header.hash);
             }
             headers.extend(part);
             if logged.elapsed() >= LOG_EVERY {
@@ -124,14 +123,14 @@ impl NodeSource {
         let first = run.headers.first();
         if first.is_some_and(|header| {
             header.prev_blockhash == BlockHash::all_zeros()
-                && header.block_hash() == network::genesis_hash(self.network)
+                && header.hash == self.network.genesis_hash()
         }) {
             Ok(run)
         } else {
             Err(SourceError::Refused(format!(
                 "the chain of node {} does not begin with the genesis block of {}",
                 self.node.label(),
-                network::name(self.network)
+                self.network.name()
             )))
         }
     }
@@ -146,11 +145,9 @@ impl NodeSource {
                     .node
                     .rest_headers(&first, REST_HEADERS_MAX.min(end - start))
                     .await?;
-                if let Some(headers) = headers.filter(|headers| {
-                    headers
-                        .first()
-                        .is_some_and(|header| header.block_hash() == first)
-                }) {
+                if let Some(headers) = headers
+                    .filter(|headers| headers.first().is_some_and(|header| header.hash == first))
+                {
                     return Ok(headers);
                 }
             }

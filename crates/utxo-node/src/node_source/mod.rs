@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bitcoin::hex::FromHex;
-use bitcoin::{BlockHash, Network, Txid};
+use bitcoin::{BlockHash, Txid};
+use cairn_utxo_chain::Network;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -79,13 +80,14 @@ impl NodeSource {
     /// Calls return [`SourceError::Stopped`] soon after `stop` is cancelled.
     pub fn new(
         node: Node,
-        network: Network,
+        network: impl Into<Network>,
         files: Option<NodeFiles>,
         runtime: Handle,
         stop: CancellationToken,
     ) -> Self {
+        let network = network.into();
         Self {
-            node,
+            node: node.of_family(network.family()),
             network,
             runtime,
             stop,
@@ -153,20 +155,22 @@ impl NodeSource {
     fn check(&self, info: &ChainInfo) -> Result<(), SourceError> {
         let wanted = network::core_name(self.network);
         let label = self.node.label();
-        if info.chain != wanted {
+        if let Some(wanted) = wanted
+            && info.chain != wanted
+        {
             return Err(SourceError::Refused(format!(
                 "node {label} is on network \"{}\", but the configured network is \"{}\" (\"{wanted}\" to a node): set \
                  network or rpc_url",
                 info.chain,
-                network::name(self.network)
+                self.network.name()
             )));
         }
         let genesis = self.wait_for(self.node.block_hash(0))?;
-        let ours = network::genesis_hash(self.network);
+        let ours = self.network.genesis_hash();
         if genesis != ours {
             return Err(SourceError::Refused(format!(
                 "node {label} has the genesis block {genesis}, but {} begins with {ours}: it is another chain of the same name",
-                network::name(self.network)
+                self.network.name()
             )));
         }
         if !self.past_download.load(Ordering::Relaxed) {
@@ -190,7 +194,7 @@ impl NodeSource {
             beside.files.set_magic(network::signet_magic(&challenge));
         }
         if self.rest.get().is_none() {
-            let rest = self.wait_for(self.node.has_rest(wanted))?;
+            let rest = self.wait_for(self.node.has_rest(&info.chain))?;
             if self.rest.set(rest).is_ok() {
                 tracing::info!(
                     node = label,
@@ -380,7 +384,8 @@ impl ChainSource for NodeSource {
             (Err(SourceError::Missing(text)), Some(files)) => {
                 match files.read(std::slice::from_ref(hash)) {
                     Ok((raw, lacking))
-                        if lacking.is_empty() && header_hash(&raw.bytes) == Some(*hash) =>
+                        if lacking.is_empty()
+                            && header_hash(self.network.family(), &raw.bytes) == Some(*hash) =>
                     {
                         Ok(raw.bytes)
                     }

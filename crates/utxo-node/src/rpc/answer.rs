@@ -1,9 +1,8 @@
 //! Reading a node's answers. Only the fields that are needed are required, so that older and newer nodes are understood.
 
-use bitcoin::block::Header;
-use bitcoin::consensus::encode;
 use bitcoin::hex::FromHex;
 use bitcoin::{Amount, BlockHash, Denomination, Txid};
+use cairn_utxo_chain::{Family, Header};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -130,8 +129,8 @@ pub fn decode_hex(method: &str, result: &RawValue) -> Result<Vec<u8>, NodeError>
 ///
 /// # Errors
 /// [`NodeError::Answer`] naming method and cause.
-pub fn decode_header(method: &str, result: &RawValue) -> Result<Header, NodeError> {
-    encode::deserialize(&decode_hex(method, result)?)
+pub fn decode_header(method: &str, family: Family, result: &RawValue) -> Result<Header, NodeError> {
+    Header::decode_all(family, &decode_hex(method, result)?)
         .map_err(|error| unexpected(method, &error.to_string()))
 }
 
@@ -357,7 +356,8 @@ mod tests {
                 let _ = parse_batch(body, "m", id, count);
                 if let Ok(raw) = serde_json::from_slice::<Box<RawValue>>(body) {
                     let _ = decode_hex("m", &raw);
-                    let _ = decode_header("m", &raw);
+                    let _ = decode_header("m", Family::Bitcoin, &raw);
+                    let _ = decode_header("m", Family::Elements, &raw);
                     let _ = decode::<ChainInfo>("m", &raw);
                 }
             }

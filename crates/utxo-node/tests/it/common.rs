@@ -120,7 +120,11 @@ pub(crate) fn hashes(blocks: &[Block]) -> Vec<BlockHash> {
 
 /// All headers a source gives to one who knows nothing.
 pub(crate) fn all_headers(source: &dyn ChainSource) -> anyhow::Result<Vec<Header>> {
-    Ok(source.headers(&|_| None, None)?.headers)
+    let headers = source.headers(&|_| None, None)?.headers;
+    Ok(headers
+        .iter()
+        .filter_map(|header| header.to_bitcoin())
+        .collect())
 }
 
 /// The bytes of all blocks that a source's headers name, got by plan and read, in the order of the headers.

@@ -42,15 +42,11 @@ fn runs_from_what_is_known() -> Result<()> {
     assert_eq!(source.tip()?, tip_of(&blocks));
 
     let run = source.headers(&|_| None, None)?;
-    assert_eq!(
-        (run.start_height, run.headers, run.tip),
-        (0, headers(&blocks), Some(tip_of(&blocks)))
-    );
+    assert_eq!((run.start_height, run.tip), (0, Some(tip_of(&blocks))));
+    assert_eq!(run.headers, headers(&blocks));
     let run = source.headers(&known(&blocks[..31]), None)?;
-    assert_eq!(
-        (run.start_height, run.headers),
-        (31, headers(&blocks[31..]))
-    );
+    assert_eq!(run.start_height, 31);
+    assert_eq!(run.headers, headers(&blocks[31..]));
     let run = source.headers(&known(&blocks), None)?;
     assert_eq!(
         (run.start_height, run.headers.len(), run.tip),
@@ -58,11 +54,13 @@ fn runs_from_what_is_known() -> Result<()> {
     );
     let run = source.headers(&known(&blocks[..11]), Some(20))?;
     assert_eq!(
-        (run.start_height, run.headers, run.tip),
-        (11, headers(&blocks[11..21]), Some(tip_of(&blocks[..21])))
+        (run.start_height, run.tip),
+        (11, Some(tip_of(&blocks[..21])))
     );
+    assert_eq!(run.headers, headers(&blocks[11..21]));
     let run = source.headers(&|_| None, Some(0))?;
-    assert_eq!((run.start_height, run.headers), (0, headers(&blocks[..1])));
+    assert_eq!(run.start_height, 0);
+    assert_eq!(run.headers, headers(&blocks[..1]));
     let run = source.headers(&|_| None, Some(1000))?;
     assert_eq!(run.headers.len(), 41);
     Ok(())
@@ -92,10 +90,8 @@ fn the_branch_with_most_work_wins_and_a_tie_goes_to_the_first() -> Result<()> {
     second.extend(more);
     assert_eq!(source.tip()?, tip_of(&second));
     let run = source.headers(&known(&first), None)?;
-    assert_eq!(
-        (run.start_height, run.headers),
-        (11, headers(&second[11..]))
-    );
+    assert_eq!(run.start_height, 11);
+    assert_eq!(run.headers, headers(&second[11..]));
     assert_eq!(source.stale(), 3);
     Ok(())
 }

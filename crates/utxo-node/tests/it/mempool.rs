@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use bitcoin::hashes::Hash;
 use bitcoin::{Amount, OutPoint, Transaction, TxOut, Txid};
 use cairn_testkit::{Bitcoind, Coin, Lock, spend};
+use cairn_utxo_chain::tx::WholeTx;
 use cairn_utxo_node::rpc::Credentials;
 use cairn_utxo_node::{Hints, MempoolSource, Node, NodeMempool, SourceError};
 use tokio::runtime::Runtime;
@@ -92,8 +93,9 @@ fn lists_bodies_and_glances() -> Result<()> {
     asked.insert(7, Txid::all_zeros());
     let found = mempool.fetch(&asked)?;
     ensure!(found.len() == 151 && found[7].is_none());
-    let found: Vec<Transaction> = found.into_iter().flatten().collect();
-    ensure!(found == txs);
+    let found: Vec<WholeTx> = found.into_iter().flatten().collect();
+    let expected: Vec<WholeTx> = txs.into_iter().map(WholeTx::from).collect();
+    ensure!(found == expected);
 
     // A stop ends a wait and every later call.
     stop.cancel();

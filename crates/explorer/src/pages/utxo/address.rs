@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 use askama::Template;
 use bitcoin::hex::DisplayHex;
-use bitcoin::{Address, ScriptBuf, Txid};
+use bitcoin::{ScriptBuf, Txid};
 use cairn_utxo_index::{QueryError, ScriptHash, ScriptStats, TxRecord, Utxo};
 
 use super::block::page_number;
-use super::chain::{Chain, parse_script_hash};
+use super::chain::{Address, Chain, parse_script_hash};
 use super::{Answer, Frame, Scene};
 use crate::error::PageError;
 use crate::present::{Amount, Change, Clipped, Hash, ScriptKind, Stamp, age, count};
@@ -284,6 +284,7 @@ impl HistoryRow {
             .prevouts
             .iter()
             .flatten()
+            .map(|output| &**output)
             .filter(|output| is_own(&output.script_pubkey));
         let sum = |total: i128, output: &bitcoin::TxOut| total + i128::from(output.value.to_sat());
         Ok(HistoryRow {
@@ -302,8 +303,8 @@ impl HistoryRow {
 fn find_script(record: &TxRecord, hash: &ScriptHash) -> Option<ScriptBuf> {
     let spent = record.prevouts.iter().flatten();
     spent
-        .chain(&record.tx.output)
         .map(|output| &output.script_pubkey)
+        .chain(record.tx.output.iter().map(|output| &output.script_pubkey))
         .find(|script| ScriptHash::of(script.as_bytes()) == *hash)
         .cloned()
 }
@@ -360,7 +361,7 @@ impl UnspentPage {
                 .into_iter()
                 .flatten()
                 .next()
-                .map(|output| output.script_pubkey),
+                .map(|output| output.script_pubkey.clone()),
             (Subject::Script(_), None) => None,
         };
         let chain = scene.chain();
@@ -396,7 +397,7 @@ impl UnspentPage {
                 height: count(utxo.block.height.into()),
                 time: Stamp(utxo.block.time),
                 age: age(frame.now, utxo.block.time),
-                value: Amount(utxo.value.to_sat()),
+                value: Amount(utxo.value.map_or(0, |value| value.to_sat())),
             })
             .collect();
         let end = start + rows.len();

@@ -128,7 +128,7 @@ fn unspent_outputs_come_newest_first_in_pages() {
                 txid: txid(7),
                 vout: i,
             },
-            value: bitcoin::Amount::from_sat(u64::from(i) + 1),
+            value: Some(bitcoin::Amount::from_sat(u64::from(i) + 1)),
             block: block_ref(1_000 + i),
         })
         .collect();

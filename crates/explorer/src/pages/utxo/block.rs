@@ -162,6 +162,9 @@ impl BlockPage {
                 .and_then(|input| coinbase_text(&input.script_sig)),
         });
         let weight = u64::from(block.weight);
+        // Blocks of Elements are signed and have none of the three.
+        let work = block.header.to_bitcoin();
+        let none = || "none".to_owned();
         BlockPage {
             height: count(block.height.into()),
             hash: Hash::new(block.hash),
@@ -184,9 +187,9 @@ impl BlockPage {
             weight: count(weight),
             fill: percent(weight, bitcoin::Weight::MAX_BLOCK.to_wu()),
             version: format!("0x{:08x}", block.header.version.to_consensus()),
-            bits: format!("0x{:08x}", block.header.bits.to_consensus()),
-            nonce: count(block.header.nonce.into()),
-            difficulty: difficulty(block.header.difficulty_float()),
+            bits: work.map_or_else(none, |work| format!("0x{:08x}", work.bits.to_consensus())),
+            nonce: work.map_or_else(none, |work| count(work.nonce.into())),
+            difficulty: work.map_or_else(none, |work| difficulty(work.difficulty_float())),
             merkle_root: Hash::new(block.header.merkle_root),
             coinbase,
             first: count(start as u64 + 1),

@@ -1,11 +1,12 @@
 //! Names and paths of one chain: the only place that spells a path of its pages.
 
+use std::fmt;
 use std::str::FromStr;
 
-use bitcoin::address::NetworkUnchecked;
 use bitcoin::hashes::{Hash as _, sha256};
-use bitcoin::{Address, BlockHash, Network, OutPoint, Script, Txid};
-use cairn_utxo_index::ScriptHash;
+use bitcoin::{BlockHash, OutPoint, Script, ScriptBuf, Txid};
+use cairn_utxo_chain::address::{AddressError, address_of, script_of};
+use cairn_utxo_index::{Network, ScriptHash};
 
 use crate::error::PageError;
 use crate::present::{Hash, ScriptKind};
@@ -24,16 +25,30 @@ pub(crate) struct Chain {
     pub(crate) api_base: String,
 }
 
+/// An address of the chain, as it is printed, and its script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Address {
+    text: String,
+    script: ScriptBuf,
+}
+
+impl Address {
+    /// The script it stands for.
+    pub(crate) fn script_pubkey(&self) -> ScriptBuf {
+        self.script.clone()
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 impl Chain {
     /// Name of the network for the reader.
     pub(crate) fn network_name(&self) -> &'static str {
-        match self.network {
-            Network::Bitcoin => "mainnet",
-            Network::Testnet => "testnet",
-            Network::Testnet4 => "testnet4",
-            Network::Signet => "signet",
-            Network::Regtest => "regtest",
-        }
+        self.network.name()
     }
 
     /// Path of the newest blocks.
@@ -86,20 +101,28 @@ impl Chain {
 
     /// The address of a script, if its form has one.
     pub(crate) fn address(&self, script: &Script) -> Option<Address> {
-        Address::from_script(script, self.network).ok()
+        Some(Address {
+            text: address_of(script, self.network)?,
+            script: script.to_owned(),
+        })
     }
 
     /// Reads an address and checks that it belongs to this chain.
     pub(crate) fn parse_address(&self, text: &str) -> Result<Address, PageError> {
-        let address = Address::<NetworkUnchecked>::from_str(text).map_err(|_| {
-            PageError::BadRequest(format!("\u{201c}{text}\u{201d} is not a Bitcoin address."))
-        })?;
-        address.require_network(self.network).map_err(|_| {
+        let script = script_of(text, self.network).map_err(|error| {
             let network = self.network_name();
-            PageError::BadRequest(format!(
-                "\u{201c}{text}\u{201d} is an address, but not one of {network}."
-            ))
-        })
+            PageError::BadRequest(match error {
+                AddressError::Invalid => {
+                    format!("\u{201c}{text}\u{201d} is not a Bitcoin address.")
+                }
+                AddressError::OtherNetwork => {
+                    format!("\u{201c}{text}\u{201d} is an address, but not one of {network}.")
+                }
+            })
+        })?;
+        // As it is printed: a confidential address is shown as the plain one of the same script.
+        let text = address_of(&script, self.network).unwrap_or_else(|| text.to_owned());
+        Ok(Address { text, script })
     }
 
     /// How a script is named where it appears.

@@ -22,7 +22,7 @@ const NOW: u64 = 1_713_572_400;
 pub(super) fn regtest() -> Chain {
     Chain {
         id: "bitcoin-regtest".into(),
-        network: Network::Regtest,
+        network: Network::Regtest.into(),
         api_base: "/bitcoin-regtest/api".into(),
     }
 }
@@ -106,9 +106,12 @@ pub(super) fn record(
         size: u32::try_from(tx.total_size()).expect("a small transaction"),
         weight: u32::try_from(tx.weight().to_wu()).expect("a small transaction"),
         block: Some(block_ref(840_001)),
-        prevouts,
+        prevouts: prevouts
+            .into_iter()
+            .map(|output| output.map(Into::into))
+            .collect(),
         fee: spent.saturating_sub(paid),
-        tx,
+        tx: tx.into(),
     }
 }
 
@@ -117,13 +120,17 @@ pub(super) fn summary(height: u32, tx_count: u32) -> BlockSummary {
     BlockSummary {
         hash: BlockHash::from_byte_array([0xbb; 32]),
         height,
-        header: Header {
-            version: BlockVersion::from_consensus(0x2000_0000),
-            prev_blockhash: BlockHash::from_byte_array([0xaa; 32]),
-            merkle_root: TxMerkleNode::from_byte_array([0x12; 32]),
-            time: 1_713_571_800,
-            bits: CompactTarget::from_consensus(0x207f_ffff),
-            nonce: 7,
+        header: cairn_utxo_index::Header {
+            hash: BlockHash::from_byte_array([0xbb; 32]),
+            ..Header {
+                version: BlockVersion::from_consensus(0x2000_0000),
+                prev_blockhash: BlockHash::from_byte_array([0xaa; 32]),
+                merkle_root: TxMerkleNode::from_byte_array([0x12; 32]),
+                time: 1_713_571_800,
+                bits: CompactTarget::from_consensus(0x207f_ffff),
+                nonce: 7,
+            }
+            .into()
         },
         weight: 3_993_000,
         size: 1_790_000,

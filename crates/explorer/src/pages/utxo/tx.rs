@@ -169,7 +169,7 @@ impl TxPage {
         let out_range = window(selection.outputs, tx.output.len(), "outputs")?;
         let inputs = in_range
             .map(|i| {
-                let prevout = record.prevouts.get(i).and_then(Option::as_ref);
+                let prevout = record.prevouts.get(i).and_then(Option::as_deref);
                 Input::new(chain, i, &tx.input[i], prevout, version)
             })
             .collect::<Vec<_>>();

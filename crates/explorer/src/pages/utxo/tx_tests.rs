@@ -178,13 +178,16 @@ fn lock_times_are_explained() {
         vec![Some(pays(wpkh(1), 1_000))],
         vec![pays(wpkh(2), 900)],
     );
-    locked.tx.lock_time = absolute::LockTime::from_consensus(840_000);
+    let mut tx = bitcoin::Transaction::clone(&locked.tx);
+    tx.lock_time = absolute::LockTime::from_consensus(840_000);
+    locked.tx = tx.clone().into();
     let seen = text(&render(&locked, &[None]));
     assert!(
         seen.contains("not before height 840000 (ignored: every input is final)"),
         "{seen}"
     );
-    locked.tx.input[0].sequence = TxSequence(0xffff_fffe);
+    tx.input[0].sequence = TxSequence(0xffff_fffe);
+    locked.tx = tx.into();
     let seen = text(&render(&locked, &[None]));
     assert!(
         seen.contains("not before height 840000") && !seen.contains("ignored"),

@@ -1,0 +1,3 @@
+//! The readers of Elements against a recorded chain, the node's own words, and the `elements` crate.
+
+mod recorded;
