@@ -319,7 +319,7 @@ pub enum UtxoNetwork {
     /// Kind `bitcoin`.
     Bitcoin(Network),
     /// Kind `liquid`.
-    Elements(ElementsConfig),
+    Elements(Box<ElementsConfig>),
 }
 
 /// What a chain of kind `liquid` has beside the keys of kind `bitcoin`.

@@ -65,6 +65,7 @@ fn example_value(key: &Key, scope: &Scope) -> Option<&'static str> {
         (Section::Chain, "kind", Scope::Liquid) => Some("\"liquid\""),
         (Section::Chain, "network", Scope::Liquid) => Some("\"liquid\""),
         (Section::Chain, "rpc_url", Scope::Liquid) => Some("\"http://127.0.0.1:7041\""),
+        (Section::Chain, "electrum_listen", Scope::Liquid) => Some("[\"127.0.0.1:51001\"]"),
         (Section::Chain, "id", Scope::Antelope) => Some("\"eos-mainnet\""),
         (Section::Chain, "kind", Scope::Antelope) => Some("\"antelope\""),
         _ => None,

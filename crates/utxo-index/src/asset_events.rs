@@ -110,6 +110,9 @@ pub(crate) fn of_pegin(chain: &ElementsChain, vin: u32, pegin: &Pegin<'_>) -> Op
     ))
 }
 
+/// What a transaction does, and the assets that it is the first to issue.
+pub(crate) type TxEvents = (Vec<OfAsset>, Vec<(AssetId, IssuedAsset)>);
+
 /// All that a transaction does, and the assets that it is the first to issue. `spent` gives the outputs that its inputs
 /// spend, as far as they spend any.
 pub(crate) fn of_tx<'a, E>(
@@ -118,7 +121,7 @@ pub(crate) fn of_tx<'a, E>(
     txid: Txid,
     spends: impl Iterator<Item = (u32, OutPoint)>,
     mut spent: impl FnMut(u32, &OutPoint) -> Result<OutputRef<'a>, E>,
-) -> Result<(Vec<OfAsset>, Vec<(AssetId, IssuedAsset)>), E> {
+) -> Result<TxEvents, E> {
     let (mut events, mut issued) = (Vec::new(), Vec::new());
     for (vin, outpoint) in spends {
         events.extend(of_spend(chain, vin, outpoint, &spent(vin, &outpoint)?));

@@ -68,9 +68,8 @@ pub fn node_folder(network: impl Into<Network>) -> &'static str {
 /// The network (or Liquid network) whose block files begin with these bytes, by name.
 pub(crate) fn name_of_magic(bytes: [u8; 4]) -> Option<&'static str> {
     // Regtest and Liquid share a magic, so one name would be a guess.
-    match bytes {
-        [0xfa, 0xbf, 0xb5, 0xda] => return Some("regtest or Liquid"),
-        _ => {}
+    if bytes == [0xfa, 0xbf, 0xb5, 0xda] {
+        return Some("regtest or Liquid");
     }
     let kind = ElementsKind::ALL
         .into_iter()

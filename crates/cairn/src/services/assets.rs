@@ -1,6 +1,6 @@
 //! The registry of assets of a chain of Elements: read at start and again whenever it may have changed.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -43,7 +43,7 @@ pub(crate) fn start(host: &mut Host, chain: &UtxoConfig) -> anyhow::Result<Asset
     Ok(registry)
 }
 
-fn follow_folder(folder: &PathBuf, registry: &AssetRegistry, stop: &Stop, chain: &str) {
+fn follow_folder(folder: &Path, registry: &AssetRegistry, stop: &Stop, chain: &str) {
     let mut reader = RegistryFolder::default();
     while !stop.is_requested() {
         if let Err(reason) = reader.reload(folder, registry) {

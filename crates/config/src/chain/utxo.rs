@@ -23,7 +23,7 @@ const MB: u64 = 1_000_000;
 /// Reads the keys. Problems are left in the reader; the result is meaningful only when there are none.
 pub(super) fn read(reader: &mut Reader<'_>, at: &At<'_>, id: String, scope: Scope) -> UtxoConfig {
     let network = match scope {
-        Scope::Liquid => Some(UtxoNetwork::Elements(liquid::read(reader, at))),
+        Scope::Liquid => Some(UtxoNetwork::Elements(Box::new(liquid::read(reader, at)))),
         _ => read_network(reader, at).map(UtxoNetwork::Bitcoin),
     };
     let problems_before = reader.problems.len();

@@ -43,6 +43,8 @@ fn the_example_file_has_the_defaults() {
     let bare = valid(
         "[[chain]]\nid = \"bitcoin-regtest\"\nkind = \"bitcoin\"\nnetwork = \"regtest\"\nrpc_url = \"http://127.0.0.1:18443\"\n\
          electrum_listen = [\"127.0.0.1:50001\"]\n\
+         [[chain]]\nid = \"liquid\"\nkind = \"liquid\"\nnetwork = \"liquid\"\nrpc_url = \"http://127.0.0.1:7041\"\n\
+         electrum_listen = [\"127.0.0.1:51001\"]\n\
          [[chain]]\nid = \"eos-mainnet\"\nkind = \"antelope\"\nship_url = \"ws://127.0.0.1:8080\"\n\
          chain_url = \"http://127.0.0.1:8888\"",
     );
@@ -58,12 +60,14 @@ fn the_example_file_has_the_defaults() {
         format!("{:?}", example.config),
         format!("{:?}", bare.config)
     );
-    // The keys that every chain has are there once for each kind.
-    let repeated = KEYS
-        .iter()
-        .filter(|key| key.section == Section::Chain && key.scope == Scope::Every)
-        .count();
-    assert_eq!(example.settings.len(), KEYS.len() + repeated);
+    // The keys of chains are there once for each kind that has them.
+    let kinds = [Scope::Utxo, Scope::Liquid, Scope::Antelope];
+    let of_chains = kinds.iter().flat_map(|kind| {
+        KEYS.iter()
+            .filter(move |key| key.section == Section::Chain && kind.has_keys_of(key.scope))
+    });
+    let others = KEYS.iter().filter(|key| key.section != Section::Chain);
+    assert_eq!(example.settings.len(), others.count() + of_chains.count());
 }
 
 /// Keys that the file shows as comments are valid when the comment sign is taken away.

@@ -119,7 +119,7 @@ fn wrong_types() {
 
 #[test]
 fn invalid_values() {
-    use ProblemKind::{InvalidValue, Missing, Syntax, Unreadable, UnsetVariable, Unsupported};
+    use ProblemKind::{InvalidValue, Missing, Syntax, Unreadable, UnsetVariable};
     let id = |id: &str| chain("").replace("\"a\"", &format!("{id:?}"));
     let long = "x".repeat(65);
     for (text, kind, expected) in [

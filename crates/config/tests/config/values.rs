@@ -280,7 +280,7 @@ fn settings_name_every_key_and_its_origin() {
         "2 # command line --set chain.a.threads"
     );
     assert_eq!(shown("http.cors"), "[] # default");
-    let of_this_kind = KEYS.iter().filter(|key| key.scope != Scope::Antelope);
+    let of_this_kind = KEYS.iter().filter(|key| Scope::Utxo.has_keys_of(key.scope));
     for key in of_this_kind.clone() {
         shown(&key.path().replace("chain.", "chain[0]."));
     }

@@ -83,8 +83,8 @@ pub(crate) struct Shared {
     positions: Cache<BlockHash, Arc<BlockPositions>, PositionsWeight>,
     /// By block: the levels of its merkle tree.
     merkle: Cache<BlockHash, Arc<merkle::MerkleTree>, MerkleWeight>,
-    /// By kind of row, script or asset, and block: its transactions there, last one first.
-    groups: Cache<(RowKind, [u8; 32], BlockHash), Arc<Vec<Txid>>, TxidsWeight>,
+    /// Transactions of one script or asset in one block, last one first.
+    groups: Cache<GroupKey, Arc<Vec<Txid>>, TxidsWeight>,
     /// By script and tip. The cache also makes sure that nobody computes what somebody else is computing.
     stats: Cache<(ScriptHash, BlockHash), ScriptStats>,
     /// By asset and tip.
@@ -93,6 +93,9 @@ pub(crate) struct Shared {
     utxos: Cache<(ScriptHash, BlockHash), Option<Arc<Vec<Utxo>>>>,
     unfinished: Cache<ScriptHash, Arc<utxos::Unfinished>>,
 }
+
+/// The kind of row, the script or asset, and the block.
+type GroupKey = (RowKind, [u8; 32], BlockHash);
 
 #[derive(Clone)]
 struct TxidsWeight;
