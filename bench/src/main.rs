@@ -12,6 +12,7 @@ mod load;
 mod local_redis;
 mod measure;
 mod scanner;
+mod subscriptions;
 mod tip;
 
 use std::path::PathBuf;
@@ -84,8 +85,20 @@ enum Command {
         #[arg(long)]
         mempool: bool,
     },
+    /// Events delivered and acknowledged a second, latency, and the time until a standby has taken over
+    Subscriptions {
+        /// Events of the stream
+        #[arg(long, default_value_t = 300_000)]
+        events: usize,
+        /// Runs of each takeover
+        #[arg(long, default_value_t = 3)]
+        takeovers: usize,
+    },
     /// Only makes the chain
     Chain,
+    /// One instance of a subscription, until it is killed
+    #[command(hide = true)]
+    Subscriber { url: String },
     /// One run of the floor; prints its use as JSON
     #[command(hide = true)]
     Floor { blocks: PathBuf },
@@ -108,6 +121,10 @@ fn main() -> Result<()> {
         Some(Command::Antelope { blocks, max_len }) => antelope::bench(blocks, cli.runs, max_len),
         Some(Command::Scanner { sizes, seconds }) => scanner::bench(&sizes, seconds),
         Some(Command::Tip { blocks, mempool }) => tip::bench(blocks, mempool),
+        Some(Command::Subscriptions { events, takeovers }) => {
+            subscriptions::bench(events, takeovers)
+        }
+        Some(Command::Subscriber { url }) => subscriptions::instance(&url),
         Some(Command::Chain) => chain::ensure(&cli.dir, cli.txs).map(drop),
         Some(Command::Index) => index::bench(&cli.dir, cli.txs, cli.runs),
         Some(Command::Http { seconds }) => http::bench(&cli.dir, cli.txs, seconds),
@@ -125,7 +142,10 @@ fn main() -> Result<()> {
             const ANTELOPE_BLOCKS: u32 = 2_500;
             antelope::bench(ANTELOPE_BLOCKS, cli.runs, 0)?;
             const SCANNER_SECONDS: u64 = 5;
-            scanner::bench(&[1_000, 100_000, 1_000_000], SCANNER_SECONDS)
+            scanner::bench(&[1_000, 100_000, 1_000_000], SCANNER_SECONDS)?;
+            const SUBSCRIPTION_EVENTS: usize = 300_000;
+            const TAKEOVERS: usize = 3;
+            subscriptions::bench(SUBSCRIPTION_EVENTS, TAKEOVERS)
         }
     }
 }

@@ -75,7 +75,9 @@ async fn run(settings: Settings) -> Outcome<()> {
             .as_deref()
             .is_some_and(|ending| event.id().ends_with(ending));
         async move {
-            tokio::time::sleep(work).await;
+            if !work.is_zero() {
+                tokio::time::sleep(work).await;
+            }
             if refused {
                 return Err("refused, as asked");
             }

@@ -202,13 +202,18 @@ pub(crate) struct ReplayDeadLetterArgs {
     #[arg(long, value_name = "ID")]
     pub(crate) sub_id: String,
     /// The dead letter of this event
-    #[arg(long, value_name = "EVENT", group = "which", required = true)]
+    #[arg(
+        long,
+        value_name = "EVENT",
+        required_unless_present_any = ["entry_id", "all"],
+        conflicts_with_all = ["entry_id", "all"]
+    )]
     pub(crate) event_id: Option<String>,
     /// The dead letter with this id
-    #[arg(long, value_name = "ENTRY", alias = "dl-id", group = "which")]
+    #[arg(long, value_name = "ENTRY", alias = "dl-id", conflicts_with = "all")]
     pub(crate) entry_id: Option<String>,
     /// All of the subscription, in their order
-    #[arg(long, group = "which")]
+    #[arg(long)]
     pub(crate) all: bool,
     /// Back into the shared stream, to all subscriptions
     #[arg(long)]

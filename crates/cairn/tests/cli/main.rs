@@ -9,4 +9,5 @@ mod indexing;
 mod ledger;
 mod mempool;
 mod server;
+mod subscriptions;
 mod support;

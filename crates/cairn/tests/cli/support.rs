@@ -221,10 +221,19 @@ impl Answer {
 
 /// One request on a connection of its own.
 pub(crate) fn get(address: &str, path: &str) -> Answer {
+    get_with(address, path, "")
+}
+
+/// The same with more header lines, each with its end.
+pub(crate) fn get_with(address: &str, path: &str, headers: &str) -> Answer {
     let mut stream =
         TcpStream::connect(address).unwrap_or_else(|error| panic!("{address}: {error}"));
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").expect("sent");
+    write!(
+        stream,
+        "GET {path} HTTP/1.0\r\nHost: {address}\r\n{headers}\r\n"
+    )
+    .expect("sent");
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).expect("answered");
     let text = String::from_utf8(bytes).expect("answers of these paths are text");

@@ -24,6 +24,10 @@ use crate::subscription::shared::{Ack, Role, add, stopped};
 
 /// Most acknowledgements in one step.
 const ACKS_PER_STEP: usize = 5_000;
+/// Fewer acknowledgements than this wait a moment for company: each step costs Redis as much as several dozen of them.
+const ACKS_ENOUGH: usize = 64;
+/// For so long.
+const ACKS_DELAY: Duration = Duration::from_millis(2);
 /// How long a wait for a new entry stays in Redis.
 const BLOCK: Duration = Duration::from_secs(2);
 /// How often it is looked whether anybody else moves the group, and whether dead letters are to be given again.
@@ -67,6 +71,8 @@ pub(super) struct Session<'a> {
     waiter: Option<Dedicated>,
     wait: Option<Wait>,
     next_check: Instant,
+    /// When acknowledgements that wait for company are sent.
+    flush_at: Option<Instant>,
     replays_out: usize,
 }
 
@@ -92,6 +98,7 @@ impl<'a> Session<'a> {
             waiter: None,
             wait: None,
             next_check: Instant::now(),
+            flush_at: None,
             replays_out: 0,
         }
     }
@@ -140,7 +147,7 @@ impl<'a> Session<'a> {
                 }
                 continue;
             }
-            if self.kept.acks.is_empty() && !may_read {
+            if !may_read && !self.must_flush(is_stopping) {
                 if is_stopping {
                     return Ok(Ended::Stopped);
                 }
@@ -167,6 +174,18 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Whether acknowledgements are to be sent now.
+    fn must_flush(&mut self, is_stopping: bool) -> bool {
+        let count = self.kept.acks.len();
+        if count == 0 {
+            self.flush_at = None;
+            return false;
+        }
+        let now = Instant::now();
+        let flush_at = *self.flush_at.get_or_insert(now + ACKS_DELAY);
+        is_stopping || count >= ACKS_ENOUGH || now >= flush_at
+    }
+
     fn batch(&self, events: Vec<Arc<Received>>) -> Batch {
         Batch {
             epoch: self.mark.epoch,
@@ -190,6 +209,7 @@ impl<'a> Session<'a> {
     /// Acknowledges what there is, and reads. The acknowledgements are forgotten only when it is done.
     async fn step(&mut self, read: Read) -> Result<Stepped<Vec<Raw>>, SubscriptionError> {
         let engine = self.engine;
+        self.flush_at = None;
         let acks: Vec<Ack> = {
             let count = self.kept.acks.len().min(ACKS_PER_STEP);
             self.kept.acks.drain(..count).collect()
@@ -432,7 +452,7 @@ impl<'a> Session<'a> {
             () = engine.shared.wake.notified() => {}
             () = stopped(stop) => {}
             () = room(&engine.batches), if !has_room => {}
-            () = sleep_until(self.next_check.into()) => {}
+            () = sleep_until(self.flush_at.unwrap_or(self.next_check).min(self.next_check).into()) => {}
             (waiter, waited) = woken => {
                 self.wait = None;
                 self.waiter = waiter;

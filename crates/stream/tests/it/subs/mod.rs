@@ -5,9 +5,11 @@ mod chaos;
 mod cluster;
 mod delivery;
 mod failures;
+mod model;
 mod replay;
 mod start;
 mod takeover;
+mod wire;
 
 use std::time::{Duration, Instant};
 
