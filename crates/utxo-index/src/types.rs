@@ -217,6 +217,15 @@ pub struct NativeStats {
     pub burned_amount: u64,
 }
 
+/// What a script held after a block that changed it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BalancePoint {
+    /// Height of the block.
+    pub height: u32,
+    /// Satoshi.
+    pub balance: u64,
+}
+
 /// Position of a transaction in its block, with the sibling hashes that prove it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MerkleProof {

@@ -4,6 +4,7 @@
 //! tip. It is replaced by the next one and never changes. The modules below it are one kind of question each.
 
 mod assets;
+mod balance;
 mod blocks;
 mod bodies;
 mod chain_order;
@@ -59,6 +60,8 @@ const GROUPS_CACHE_BYTES: u64 = 8 << 20;
 const STATS_CACHE_ITEMS: usize = 16_384;
 const ASSET_STATS_CACHE_ITEMS: usize = 1_024;
 const UTXOS_CACHE_ITEMS: usize = 2_048;
+/// Balance series kept: 4 kB each.
+const BALANCES_CACHE_ITEMS: usize = 2_048;
 /// UTXO folds that are waiting to be continued.
 const UNFINISHED_ITEMS: usize = 32;
 /// Heights on mainnet whose coinbase was mined again higher up before BIP30 forbade that (the copies are at 91880 and
@@ -92,6 +95,8 @@ pub(crate) struct Shared {
     /// As above; `None`: more than the limit.
     utxos: Cache<(ScriptHash, BlockHash), Option<Arc<Vec<Utxo>>>>,
     unfinished: Cache<ScriptHash, Arc<utxos::Unfinished>>,
+    /// By script: its balance over time up to a settled block.
+    balances: Cache<ScriptHash, Arc<balance::Settled>>,
 }
 
 /// The kind of row, the script or asset, and the block.
@@ -150,6 +155,7 @@ impl Shared {
             asset_stats: Cache::new(ASSET_STATS_CACHE_ITEMS),
             utxos: Cache::new(UTXOS_CACHE_ITEMS),
             unfinished: Cache::new(UNFINISHED_ITEMS),
+            balances: Cache::new(BALANCES_CACHE_ITEMS),
         }
     }
 

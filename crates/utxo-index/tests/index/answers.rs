@@ -1,10 +1,12 @@
 //! Every question of a view, compared with the model.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result, ensure};
 use bitcoin::consensus::serialize;
 use bitcoin::hashes::{Hash, sha256d};
 use bitcoin::{OutPoint, TxMerkleNode, Txid};
-use cairn_testkit::{Model, Place};
+use cairn_testkit::{Model, Place, TouchKind};
 use cairn_utxo_index::{
     BlockRef, MerkleProof, Output, QueryError, ScriptHash, ScriptStats, Spend, View,
 };
@@ -165,6 +167,32 @@ fn root(txid: &Txid, proof: &MerkleProof) -> TxMerkleNode {
     TxMerkleNode::from_byte_array(node)
 }
 
+/// Fails unless the balance over time is the model's.
+fn check_balances(view: &View, model: &Model, script: &ScriptHash, indexed: bool) -> Result<()> {
+    let mut wanted: BTreeMap<u32, i128> = BTreeMap::new();
+    let mut balance = 0;
+    for touch in model.touches(&script.0).iter().filter(|_| indexed) {
+        let value = i128::from(touch.value);
+        balance += match touch.kind {
+            TouchKind::Fund { .. } => value,
+            TouchKind::Spend { .. } => -value,
+        };
+        wanted.insert(touch.place.height, balance);
+    }
+    let found = view.balance_points(script)?;
+    for point in &found {
+        ensure!(
+            wanted.get(&point.height) == Some(&i128::from(point.balance)),
+            "balance {point:?} instead of {wanted:?}"
+        );
+    }
+    // All of them, or chosen ones with the last.
+    let last = wanted.last_key_value().map(|(height, _)| *height);
+    ensure!(found.last().map(|point| point.height) == last);
+    ensure!(found.len() == wanted.len() || found.len() > 100);
+    Ok(())
+}
+
 /// Fails unless history, statistics and unspent outputs of a script are the model's.
 pub(crate) fn check_script(
     view: &View,
@@ -220,6 +248,7 @@ pub(crate) fn check_script(
             },
         "statistics {stats:?} instead of {expected:?}"
     );
+    check_balances(view, model, script, indexed)?;
 
     let wanted = model.utxos(&script.0);
     if wanted.len() > utxos_limit {
