@@ -15,6 +15,7 @@
 //! What a block's events are is the parsers' matter.
 
 mod block;
+mod browse;
 mod checkpoint;
 mod entry;
 mod error;
@@ -33,6 +34,7 @@ mod trim;
 mod walk;
 
 pub use block::BlockEvents;
+pub use browse::{EventReader, StoredEvent};
 pub use checkpoint::Checkpoint;
 pub use entry::EntryId;
 pub use error::StreamError;
