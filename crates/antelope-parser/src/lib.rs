@@ -36,5 +36,5 @@ pub use parser::{Parser, ParserError};
 pub use prune::{PruneReport, contracts_with_abis, prune_abis};
 pub use settings::{AbiFallback, ParserSettings, ParserSource};
 pub use status::{ParserState, ParserStatus, StatusHandle};
-pub use store::{AbiStore, AbiStoreError};
+pub use store::{AbiStore, AbiStoreError, read_abi_versions};
 pub use version::AbiVersion;

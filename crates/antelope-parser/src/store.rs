@@ -141,6 +141,76 @@ fn log_member(version: &AbiVersion) -> String {
     )
 }
 
+fn damaged(key: &str, member: &str) -> AbiStoreError {
+    AbiStoreError::Damaged {
+        key: key.to_owned(),
+        member: member.chars().take(200).collect(),
+    }
+}
+
+/// The versions of a contract's ABI that a database holds, oldest first. Reads alone: versions of a branch that was left while
+/// nobody followed the chain may still be there.
+///
+/// # Errors
+/// When Redis cannot be reached or holds something else under these keys.
+pub async fn read_abi_versions(
+    redis: &Redis,
+    contract: Name,
+) -> Result<Vec<AbiVersion>, AbiStoreError> {
+    let (history_key, log_key) = (keys::abi(&contract.text()), keys::abi_log(&contract.text()));
+    let mut command = redis::cmd("ZREVRANGE");
+    command
+        .arg(&history_key)
+        .arg(0)
+        .arg(HISTORY_MAX - 1)
+        .arg("WITHSCORES");
+    let history: Vec<(String, f64)> = redis.query(&history_key, &command).await?;
+    let mut command = redis::cmd("ZREVRANGE");
+    command.arg(&log_key).arg(0).arg(VERSIONS_MAX - 1);
+    let log: Vec<String> = redis.query(&log_key, &command).await?;
+
+    let mut by_digest: HashMap<String, (u32, Arc<[u8]>)> = HashMap::new();
+    for (member, score) in history {
+        let bytes = STANDARD
+            .decode(&member)
+            .map_err(|_| damaged(&history_key, &member))?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a block number; others saturate"
+        )]
+        let block_num = score as u32;
+        by_digest.insert(hex_text(&Sha256::digest(&bytes)), (block_num, bytes.into()));
+    }
+    let mut versions = Vec::new();
+    for member in &log {
+        let entry = LogEntry::parse(member).ok_or_else(|| damaged(&log_key, member))?;
+        // The bytes of a pruned version are gone; what is older than it is not needed either.
+        if let Some((_, bytes)) = by_digest.get(&entry.sha256) {
+            let mut version = AbiVersion::new(
+                contract,
+                entry.block_num,
+                entry.global_sequence,
+                Arc::clone(bytes),
+            );
+            version.abi_sequence = entry.abi_sequence;
+            versions.push(version);
+        }
+    }
+    // Versions that another program stored have no log.
+    let logged: Vec<String> = log
+        .iter()
+        .filter_map(|m| Some(LogEntry::parse(m)?.sha256))
+        .collect();
+    for (digest, (block_num, bytes)) in by_digest {
+        if !logged.contains(&digest) {
+            versions.push(AbiVersion::new(contract, block_num, 0, bytes));
+        }
+    }
+    versions.sort_by_key(AbiVersion::place);
+    Ok(versions)
+}
+
 impl AbiStore {
     /// Opens the history of a chain where the stream ends, and takes out what does not belong to the published chain.
     ///
@@ -160,8 +230,7 @@ impl AbiStore {
         command.arg(&store.open_key).arg(0).arg(-1);
         let members: Vec<String> = store.redis.query(&store.open_key, &command).await?;
         for member in members {
-            let open =
-                Open::parse(&member).ok_or_else(|| store.damaged(&store.open_key, &member))?;
+            let open = Open::parse(&member).ok_or_else(|| damaged(&store.open_key, &member))?;
             store.open.push(open);
         }
         let published: HashMap<u32, BlockId> = resume
@@ -180,70 +249,12 @@ impl AbiStore {
         Ok(store)
     }
 
-    fn damaged(&self, key: &str, member: &str) -> AbiStoreError {
-        AbiStoreError::Damaged {
-            key: key.to_owned(),
-            member: member.chars().take(200).collect(),
-        }
-    }
-
     /// The versions of a contract, oldest first.
     ///
     /// # Errors
     /// When Redis cannot be reached or holds something else under these keys.
     pub async fn versions(&self, contract: Name) -> Result<Vec<AbiVersion>, AbiStoreError> {
-        let (history_key, log_key) = (keys::abi(&contract.text()), keys::abi_log(&contract.text()));
-        let mut command = redis::cmd("ZREVRANGE");
-        command
-            .arg(&history_key)
-            .arg(0)
-            .arg(HISTORY_MAX - 1)
-            .arg("WITHSCORES");
-        let history: Vec<(String, f64)> = self.redis.query(&history_key, &command).await?;
-        let mut command = redis::cmd("ZREVRANGE");
-        command.arg(&log_key).arg(0).arg(VERSIONS_MAX - 1);
-        let log: Vec<String> = self.redis.query(&log_key, &command).await?;
-
-        let mut by_digest: HashMap<String, (u32, Arc<[u8]>)> = HashMap::new();
-        for (member, score) in history {
-            let bytes = STANDARD
-                .decode(&member)
-                .map_err(|_| self.damaged(&history_key, &member))?;
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "a block number; others saturate"
-            )]
-            let block_num = score as u32;
-            by_digest.insert(hex_text(&Sha256::digest(&bytes)), (block_num, bytes.into()));
-        }
-        let mut versions = Vec::new();
-        for member in &log {
-            let entry = LogEntry::parse(member).ok_or_else(|| self.damaged(&log_key, member))?;
-            // The bytes of a pruned version are gone; what is older than it is not needed either.
-            if let Some((_, bytes)) = by_digest.get(&entry.sha256) {
-                let mut version = AbiVersion::new(
-                    contract,
-                    entry.block_num,
-                    entry.global_sequence,
-                    Arc::clone(bytes),
-                );
-                version.abi_sequence = entry.abi_sequence;
-                versions.push(version);
-            }
-        }
-        // Versions that another program stored have no log.
-        let logged: Vec<String> = log
-            .iter()
-            .filter_map(|m| Some(LogEntry::parse(m)?.sha256))
-            .collect();
-        for (digest, (block_num, bytes)) in by_digest {
-            if !logged.contains(&digest) {
-                versions.push(AbiVersion::new(contract, block_num, 0, bytes));
-            }
-        }
-        versions.sort_by_key(AbiVersion::place);
-        Ok(versions)
+        read_abi_versions(&self.redis, contract).await
     }
 
     /// Stores versions, before their blocks enter the stream. Storing one again changes nothing.
