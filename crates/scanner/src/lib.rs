@@ -63,6 +63,7 @@ pub use read::QueryError;
 pub use read::blocks::{BlockPage, BlockRow, BlockTail, LeafAnswer};
 pub use read::events::{EventRow, Overview, StreamId, StreamPage};
 pub use read::head::{Head, HeadBlock, Platform, Recomputed};
+pub use read::hours::{HourFigures, LeafPage};
 pub use read::nodes::{LedgerTotals, NodeEventPage, NodePage, NodeRow, NodeSort, Profile};
 pub use read::page::{LIMIT_DEFAULT, LIMIT_MAX, Position};
 pub use read::search::{Found, FoundKind};

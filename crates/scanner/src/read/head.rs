@@ -120,14 +120,13 @@ pub(crate) fn add_buckets(
     })]
 }
 
-/// The sum of buckets that were read.
-pub(crate) fn sum_buckets(
+/// The buckets that were read, oldest first; what is missing or no number is zero.
+pub(crate) fn bucket_values(
     answers: &mut crate::store::Answers,
     slots: Vec<Slot>,
-) -> Result<u64, ScannerError> {
-    let mut sum = 0u64;
+) -> Result<Vec<u64>, ScannerError> {
+    let mut all = Vec::new();
     for slot in slots {
-        // A GET answers one value, an MGET a list.
         let values: Vec<Option<String>> = match answers.take::<redis::Value>(slot)? {
             redis::Value::Array(values) => values
                 .into_iter()
@@ -135,11 +134,22 @@ pub(crate) fn sum_buckets(
                 .collect(),
             value => vec![redis::from_redis_value(value).unwrap_or(None)],
         };
-        for value in values.into_iter().flatten() {
-            sum = sum.saturating_add(value.parse().unwrap_or(0));
-        }
+        all.extend(
+            values
+                .into_iter()
+                .map(|value| value.and_then(|text| text.parse().ok()).unwrap_or(0)),
+        );
     }
-    Ok(sum)
+    Ok(all)
+}
+
+/// The sum of buckets that were read.
+pub(crate) fn sum_buckets(
+    answers: &mut crate::store::Answers,
+    slots: Vec<Slot>,
+) -> Result<u64, ScannerError> {
+    let values = bucket_values(answers, slots)?;
+    Ok(values.into_iter().fold(0, u64::saturating_add))
 }
 
 impl Scanner {

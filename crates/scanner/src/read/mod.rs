@@ -3,6 +3,7 @@
 pub(crate) mod blocks;
 pub(crate) mod events;
 pub(crate) mod head;
+pub(crate) mod hours;
 pub(crate) mod nodes;
 pub(crate) mod page;
 pub(crate) mod search;

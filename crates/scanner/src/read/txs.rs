@@ -76,7 +76,8 @@ impl TxFilter {
         ])
     }
 
-    fn takes(&self, tx: &Tx) -> bool {
+    /// Whether a transaction is one of these.
+    pub fn takes(&self, tx: &Tx) -> bool {
         let record = &tx.record;
         self.token.is_none_or(|token| match token {
             Token::Apu => record.in_apu_list(),
