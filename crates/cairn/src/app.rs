@@ -16,7 +16,9 @@ use crate::data_dir::DataDirLock;
 use crate::serve::{self, Serving};
 use crate::services::antelope::Recordings;
 use crate::services::chain::Chain;
-use crate::services::{Host, Running, antelope, electrum, redis, scanner, subscriptions, utxo};
+use crate::services::{
+    Host, Running, antelope, electrum, explorer, redis, scanner, subscriptions, utxo,
+};
 use crate::stop::Stop;
 
 /// How long tasks and threads get to finish after a request to stop.
@@ -70,6 +72,7 @@ impl App {
             antelope::start(&mut host, config, redis.as_ref(), recordings)?;
             let scanner = scanner::start(&mut host, config, redis.as_ref())?;
             subscriptions::start(&mut host, config, redis.as_ref())?;
+            explorer::start(&mut host, config, &chains, redis.as_ref(), scanner.as_ref())?;
             host.mount("", health_router(health.clone()));
             let bound = start_servers(&mut host, &serving, config, &chains).await?;
             anyhow::Ok((bound, chains, scanner))

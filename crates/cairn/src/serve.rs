@@ -8,7 +8,6 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
@@ -17,10 +16,8 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use cairn_config::Listen;
 use cairn_esplora::{EsploraOptions, EsploraState, NodeCalls};
-use cairn_explorer::{ChainEntry, ExplorerState};
 use cairn_http::{
-    BlockingPool, Cors, Listener, RequestObserver, RequestSeen, ServeLimits, Surface,
-    SurfaceOptions,
+    Cors, Listener, RequestObserver, RequestSeen, ServeLimits, Surface, SurfaceOptions,
 };
 use cairn_telemetry::routes::{health_router, metrics_router, part_health_router};
 use cairn_telemetry::{Health, HttpMetrics, MetricsRegistry};
@@ -30,10 +27,6 @@ use crate::services::Mounted;
 use crate::services::chain::Chain;
 use crate::stop::Stop;
 
-/// Blocking reads of explorer pages at once.
-const EXPLORER_READERS: usize = 16;
-/// Time of one explorer page.
-const EXPLORER_DEADLINE: Duration = Duration::from_secs(10);
 /// Name of the main listener in metrics.
 const SURFACE_MAIN: &str = "main";
 /// Name of the metrics listener in metrics.
@@ -83,11 +76,8 @@ impl Serving {
             }
             apis.push((chain.config.id.as_str(), api));
         }
-        let mut main = Router::new()
-            .merge(openapi_router(
-                &apis.iter().map(|(id, _)| *id).collect::<Vec<_>>(),
-            )?)
-            .merge(cairn_explorer::router(explorer_state(chains)));
+        let ids: Vec<&str> = apis.iter().map(|(id, _)| *id).collect();
+        let mut main = Router::new().merge(openapi_router(&ids)?);
         match &config.telemetry.metrics_listen {
             None => main = main.merge(metrics_router(Arc::clone(&self.registry))),
             Some(listen) => {
@@ -156,22 +146,6 @@ fn esplora_state(chain: &Chain, stop: &Stop) -> EsploraState {
             ..EsploraOptions::default()
         },
         stop: stop.token().clone(),
-    }
-}
-
-fn explorer_state(chains: &[Chain]) -> ExplorerState {
-    let chains = chains
-        .iter()
-        .map(|chain| ChainEntry {
-            id: chain.config.id.clone(),
-            index: Arc::clone(&chain.index),
-            network: chain.network,
-            api_base: api_base(&chain.config.id),
-        })
-        .collect();
-    ExplorerState {
-        chains,
-        pool: BlockingPool::new(EXPLORER_READERS, EXPLORER_DEADLINE),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::reader::{At, Reader};
 /// Longest id.
 const ID_CHARS_MAX: usize = 64;
 /// First parts of paths on the main listener that are no chain.
-const IDS_TAKEN: [&str; 13] = [
+const IDS_TAKEN: [&str; 16] = [
     "api",
     "health",
     "metrics",
@@ -28,6 +28,9 @@ const IDS_TAKEN: [&str; 13] = [
     "address",
     "scripthash",
     "search",
+    "live",
+    "mempool",
+    "scanner",
 ];
 
 /// Reads a chain. Problems are left in the reader; the result is meaningful only when there are none.

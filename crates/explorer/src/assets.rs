@@ -1,5 +1,8 @@
 //! The files that pages load: embedded in the program, named with a hash of their content so that browsers may keep
 //! them for ever.
+//!
+//! The modules of the scripts import each other by plain names (`./live.js`), as editors and checkers expect; they are
+//! served below one folder that is named by the hash of all of them, so a changed module changes every name.
 
 use axum::Router;
 use axum::body::Body;
@@ -15,6 +18,8 @@ pub(crate) struct Asset {
     content_type: &'static str,
     content: &'static str,
 }
+
+const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The style sheet.
 pub(crate) const STYLESHEET: Asset = Asset {
@@ -32,11 +37,50 @@ pub(crate) const ICON: Asset = Asset {
     content: include_str!("../assets/cairn.svg"),
 };
 
+/// Chooses the colours before anything is drawn: no module, since those run later.
+pub(crate) const THEME: Asset = Asset {
+    name: "theme",
+    extension: "js",
+    content_type: JAVASCRIPT,
+    content: include_str!("../assets/js/theme.js"),
+};
+
+/// The modules; the first is the one that pages name.
+const MODULES: [Asset; 6] = [
+    module("page", include_str!("../assets/js/page.js")),
+    module("live", include_str!("../assets/js/live.js")),
+    module("tail", include_str!("../assets/js/tail.js")),
+    module("search", include_str!("../assets/js/search.js")),
+    module("times", include_str!("../assets/js/times.js")),
+    module("proof", include_str!("../assets/js/proof.js")),
+];
+
+const fn module(name: &'static str, content: &'static str) -> Asset {
+    Asset {
+        name,
+        extension: "js",
+        content_type: JAVASCRIPT,
+        content,
+    }
+}
+
+/// Where the module is that pages load.
+pub(crate) fn page_script() -> String {
+    MODULES[0].module_path()
+}
+
 impl Asset {
     /// Where the file is served.
     pub(crate) fn path(&self) -> String {
-        let mark = hash(self.content.as_bytes());
+        let mark = hash(FNV_START, self.content.as_bytes());
         format!("/assets/{}-{mark:016x}.{}", self.name, self.extension)
+    }
+
+    fn module_path(&self) -> String {
+        let mark = MODULES.iter().fold(FNV_START, |mark, module| {
+            hash(mark, module.content.as_bytes())
+        });
+        format!("/assets/{mark:016x}/{}.{}", self.name, self.extension)
     }
 
     fn response(&self) -> Response {
@@ -55,18 +99,28 @@ impl Asset {
 
 /// Routes of all files. Browsers ask for `/favicon.ico` by themselves; they get the icon.
 pub(crate) fn routes() -> Router {
-    Router::new()
+    let mut router = Router::new()
         .route(&STYLESHEET.path(), get(|| async { STYLESHEET.response() }))
         .route(&ICON.path(), get(|| async { ICON.response() }))
+        .route(&THEME.path(), get(|| async { THEME.response() }))
         .route(
             "/favicon.ico",
             get(|| async { crate::respond::redirect(&ICON.path()) }),
-        )
+        );
+    for (index, module) in MODULES.iter().enumerate() {
+        router = router.route(
+            &module.module_path(),
+            get(move || async move { MODULES[index].response() }),
+        );
+    }
+    router
 }
 
+/// The state before the first byte.
+const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
+
 /// FNV-1a, 64 bits: only to give a changed file a new name.
-const fn hash(bytes: &[u8]) -> u64 {
-    let mut state = 0xcbf2_9ce4_8422_2325_u64;
+const fn hash(mut state: u64, bytes: &[u8]) -> u64 {
     let mut i = 0;
     while i < bytes.len() {
         state = (state ^ bytes[i] as u64).wrapping_mul(0x0000_0100_0000_01b3);
@@ -81,8 +135,12 @@ mod tests {
 
     #[test]
     fn names_follow_the_content() {
-        assert_eq!(hash(b""), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(hash(b"a"), 0xaf63_dc4c_8601_ec8c, "the published vector");
+        assert_eq!(hash(FNV_START, b""), FNV_START);
+        assert_eq!(
+            hash(FNV_START, b"a"),
+            0xaf63_dc4c_8601_ec8c,
+            "the published vector"
+        );
         assert!(STYLESHEET.path().starts_with("/assets/cairn-"));
     }
 
@@ -92,5 +150,32 @@ mod tests {
             assert!(!STYLESHEET.content.contains(forbidden), "{forbidden}");
         }
         assert!(!ICON.content.contains("<script") && !ICON.content.contains("href"));
+    }
+
+    #[test]
+    fn modules_import_only_each_other() {
+        for module in &MODULES {
+            for line in module
+                .content
+                .lines()
+                .filter(|line| line.contains("import"))
+            {
+                let Some((_, from)) = line.split_once("from \"") else {
+                    continue;
+                };
+                let target = from.split('"').next().unwrap_or_default();
+                let is_own = MODULES
+                    .iter()
+                    .any(|other| target == format!("./{}.js", other.name));
+                assert!(is_own, "{} imports {target}", module.name);
+            }
+            for forbidden in ["http:", "https:", "eval(", "new Function"] {
+                assert!(
+                    !module.content.contains(forbidden),
+                    "{} has {forbidden}",
+                    module.name
+                );
+            }
+        }
     }
 }

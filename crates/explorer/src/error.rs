@@ -1,7 +1,10 @@
 //! Why a page cannot be shown, and what the reader is told.
 
 use axum::http::StatusCode;
+use cairn_antelope_parser::AbiStoreError;
 use cairn_http::HttpError;
+use cairn_scanner::ScannerError;
+use cairn_stream::StreamError;
 use cairn_utxo_index::QueryError;
 
 /// A page that could not be made. The text of every case but [`PageError::Internal`] is shown to the reader.
@@ -18,6 +21,9 @@ pub(crate) enum PageError {
     /// The address of the page makes no sense.
     #[error("{0}")]
     BadRequest(String),
+    /// Who asks may not.
+    #[error("{0}")]
+    Forbidden(String),
     /// The first load is not complete; the page shows how far it is. Carries the ledger's name and the markup of its
     /// progress.
     #[error("not searched: its first load is not complete")]
@@ -49,6 +55,7 @@ impl PageError {
         match self {
             PageError::NotFound { .. } => StatusCode::NOT_FOUND,
             PageError::BadRequest(_) => StatusCode::BAD_REQUEST,
+            PageError::Forbidden(_) => StatusCode::FORBIDDEN,
             PageError::Indexing { .. } | PageError::Unavailable(_) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
@@ -74,6 +81,44 @@ impl From<QueryError> for PageError {
             ),
             QueryError::Store(cause) => PageError::Internal(cause),
         }
+    }
+}
+
+impl From<StreamError> for PageError {
+    fn from(error: StreamError) -> Self {
+        if error.is_transient() {
+            return PageError::Unavailable(format!("The event stream cannot be read now: {error}"));
+        }
+        PageError::Internal(error.to_string())
+    }
+}
+
+impl From<AbiStoreError> for PageError {
+    fn from(error: AbiStoreError) -> Self {
+        if error.is_transient() {
+            return PageError::Unavailable(format!("The ABI history cannot be read now: {error}"));
+        }
+        PageError::Internal(error.to_string())
+    }
+}
+
+impl From<cairn_scanner::QueryError> for PageError {
+    fn from(error: cairn_scanner::QueryError) -> Self {
+        match error {
+            cairn_scanner::QueryError::Invalid { message, .. } => {
+                PageError::BadRequest(format!("This page cannot be shown: {message}."))
+            }
+            cairn_scanner::QueryError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<ScannerError> for PageError {
+    fn from(error: ScannerError) -> Self {
+        if error.is_transient() {
+            return PageError::Unavailable(format!("The ledger cannot be read now: {error}"));
+        }
+        PageError::Internal(error.to_string())
     }
 }
 

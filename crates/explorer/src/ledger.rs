@@ -1,30 +1,37 @@
 //! The seam between the site and its ledgers.
 //!
-//! The home page, the search across ledgers and the frame of every page know a ledger only through [`Ledger`]. A new
-//! kind of ledger is a folder below `pages/` that implements it, plus one line where [`crate::router`] makes the list;
-//! nothing else changes.
+//! The home page, the search across ledgers, the navigation and the live signals know a ledger only through [`Ledger`].
+//! A new kind of ledger is a folder below `pages/` that implements it, plus the lines where [`crate::Explorer::new`]
+//! makes the list; nothing else changes.
 
-use std::sync::Arc;
-
-use axum::Router;
+use std::pin::Pin;
 
 use crate::error::PageError;
+use crate::pulse::Reading;
+use crate::site::LedgerLink;
 
-/// One ledger's part of the site.
-///
-/// `card` and `search` read the index and block the thread: the site calls them on the blocking pool.
+/// What the calls of [`Ledger`] return.
+pub(crate) type LedgerFuture<'a, T> =
+    Pin<Box<dyn Future<Output = Result<T, PageError>> + Send + 'a>>;
+
+/// One ledger's part of the site, beside its own pages.
 pub(crate) trait Ledger: Send + Sync + 'static {
-    /// The chain id: name in the navigation and first segment of all the ledger's paths.
+    /// Its id: first segment of all its paths.
     fn id(&self) -> &str;
 
+    /// Its place in the navigation.
+    fn link(&self) -> LedgerLink;
+
     /// The ledger's card on the home page. `now` is Unix seconds.
-    fn card(&self, now: u64) -> Result<Card, PageError>;
+    fn card(&self, now: u64) -> LedgerFuture<'_, Card>;
 
-    /// What a search text names in this ledger.
-    fn search(&self, query: &str) -> Result<Findings, PageError>;
+    /// What a search text names in this ledger. `quick`: for suggestions while the reader types, so nothing that costs
+    /// more than a few point reads.
+    fn search<'a>(&'a self, query: &'a str, quick: bool) -> LedgerFuture<'a, Findings>;
 
-    /// The ledger's own pages, with their whole paths (`/{id}/...`).
-    fn pages(self: Arc<Self>) -> Router;
+    /// What is measured every few seconds for the charts of the home page; also what tells whether pages of the ledger are
+    /// out of date.
+    fn read_pulse(&self) -> Pin<Box<dyn Future<Output = Reading> + Send + '_>>;
 }
 
 /// A card of the home page.
@@ -48,14 +55,8 @@ pub(crate) struct Findings {
 impl Findings {
     /// One page, found without doubt.
     pub(crate) fn exact(href: String, label: impl ToString, what: &'static str) -> Self {
-        let hit = Hit {
-            href,
-            label: label.to_string(),
-            what,
-            exact: true,
-        };
         Findings {
-            hits: vec![hit],
+            hits: vec![Hit::exact(href, label, what)],
             tried: Vec::new(),
         }
     }
@@ -72,4 +73,24 @@ pub(crate) struct Hit {
     pub(crate) what: &'static str,
     /// Whether the text names this and nothing else; a prefix match does not.
     pub(crate) exact: bool,
+}
+
+impl Hit {
+    /// A page that the text names.
+    pub(crate) fn exact(href: String, label: impl ToString, what: &'static str) -> Self {
+        Hit {
+            href,
+            label: label.to_string(),
+            what,
+            exact: true,
+        }
+    }
+
+    /// A page whose name begins like the text, or that may be meant.
+    pub(crate) fn near(href: String, label: impl ToString, what: &'static str) -> Self {
+        Hit {
+            exact: false,
+            ..Hit::exact(href, label, what)
+        }
+    }
 }

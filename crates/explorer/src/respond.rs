@@ -14,11 +14,10 @@ use cairn_http::{CacheClass, ETag, HttpError};
 use crate::error::PageError;
 use crate::site::{Shell, Site};
 
-/// What a page may load and where its forms may lead: its own style sheet and icon, its own server, nothing else; no
-/// script at all.
+/// What a page may load, ask for and send: files of its own server, nothing else; no script and no style inside the markup.
 const CONTENT_SECURITY_POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; \
-     frame-ancestors 'none'",
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; \
+     base-uri 'none'; frame-ancestors 'none'",
 );
 /// Media type of all pages.
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
@@ -70,6 +69,15 @@ pub(crate) fn redirect(path: &str) -> Response {
     response
 }
 
+/// After a form was taken: a page that can be loaded again without sending the form again.
+pub(crate) fn see_other(path: &str) -> Response {
+    let mut response = StatusCode::SEE_OTHER.into_response();
+    if let Ok(location) = HeaderValue::from_str(path) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    response
+}
+
 /// The page of an error, in the frame of a ledger where there is one.
 pub(crate) fn error(
     site: &Arc<Site>,
@@ -82,6 +90,7 @@ pub(crate) fn error(
         PageError::Indexing { ledger, progress } => return indexing(site, ledger, progress),
         PageError::NotFound { text, tried } => ("Not found", text, tried),
         PageError::BadRequest(text) => ("That does not look right", text, Vec::new()),
+        PageError::Forbidden(text) => ("Not allowed", text, Vec::new()),
         PageError::Unavailable(text) => ("Not available now", text, Vec::new()),
         PageError::Internal(cause) => {
             tracing::error!(cause, "a page could not be made");

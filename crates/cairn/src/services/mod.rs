@@ -8,6 +8,7 @@ pub(crate) mod antelope;
 pub(crate) mod assets;
 pub(crate) mod chain;
 pub(crate) mod electrum;
+pub(crate) mod explorer;
 pub(crate) mod mempool;
 pub(crate) mod monitor;
 pub(crate) mod redis;

@@ -1,6 +1,7 @@
 //! The program from outside: its commands, exit codes, output and signals.
 
 mod antelope;
+mod browser;
 mod configuration;
 mod demo;
 mod electrum;

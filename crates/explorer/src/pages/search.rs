@@ -1,15 +1,23 @@
-//! `/search` over all ledgers and `/{ledger}/search` over one: one exact hit leads straight to its page.
+//! `/search` over all ledgers and `/{ledger}/search` over one: one exact hit leads straight to its page. `/search/suggest`
+//! offers hits while the reader types.
 
 use std::sync::Arc;
 
 use askama::Template;
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
 use axum::response::Response;
-use cairn_http::BlockingPool;
+use cairn_http::CacheClass;
+use futures_util::future::join_all;
+use serde_json::json;
 
 use crate::error::PageError;
 use crate::ledger::{Findings, Hit, Ledger};
 use crate::respond;
 use crate::site::{QUERY_CHARS_MAX, Shell, Site};
+
+/// Suggestions at once.
+const SUGGESTIONS_MAX: usize = 10;
 
 /// The page with the results, or with the explanation of what can be searched.
 #[derive(Template)]
@@ -22,7 +30,6 @@ struct SearchPage {
 /// Answers a search in some ledgers. `within`: the one ledger whose page asked.
 pub(crate) async fn answer(
     site: Arc<Site>,
-    pool: BlockingPool,
     ledgers: Vec<Arc<dyn Ledger>>,
     within: Option<String>,
     query: Option<&str>,
@@ -41,11 +48,9 @@ pub(crate) async fn answer(
             "Nothing that can be found has a name of more than {QUERY_CHARS_MAX} characters."
         )));
     }
-    let asked = query.clone();
-    let found = match pool.run(move || collect(&ledgers, &asked)).await {
-        Ok(Ok(found)) => found,
-        Ok(Err(error)) => return fail(error),
-        Err(error) => return fail(error.into()),
+    let found = match collect(&ledgers, &query, false).await {
+        Ok(found) => found,
+        Err(error) => return fail(error),
     };
     match found.hits.as_slice() {
         [] => fail(PageError::NotFound {
@@ -57,16 +62,59 @@ pub(crate) async fn answer(
     }
 }
 
+/// Suggestions for a text that is being typed: a JSON list, best first. What cannot be answered suggests nothing.
+pub(crate) async fn suggest(ledgers: Vec<Arc<dyn Ledger>>, query: Option<&str>) -> Response {
+    let query = query.unwrap_or_default().trim();
+    let mut hits = Vec::new();
+    if !query.is_empty() && query.chars().count() <= QUERY_CHARS_MAX {
+        match collect(&ledgers, query, true).await {
+            Ok(found) => hits = found.hits,
+            Err(error) => tracing::debug!(%error, "no suggestions"),
+        }
+    }
+    hits.truncate(SUGGESTIONS_MAX);
+    let list: Vec<_> = hits
+        .iter()
+        .map(|hit| {
+            json!({
+                "href": hit.href, "label": hit.label, "what": hit.what, "exact": hit.exact,
+                "ledger": ledger_of(&hit.href),
+            })
+        })
+        .collect();
+    let mut response = Response::new(Body::from(json!(list).to_string()));
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    headers.insert(header::CACHE_CONTROL, CacheClass::NoStore.header_value());
+    response
+}
+
+/// The ledger whose page a path is.
+fn ledger_of(href: &str) -> &str {
+    href.trim_start_matches('/')
+        .split(['/', '?'])
+        .next()
+        .unwrap_or_default()
+}
+
 fn results(shell: Shell, hits: Vec<Hit>) -> Result<Response, PageError> {
     Ok(respond::page(SearchPage { shell, hits }.render()?, None))
 }
 
-/// Asks each ledger; exact hits first. A ledger that cannot answer now (it is being indexed) says so among what was
+/// Asks each ledger at once; exact hits first. A ledger that cannot answer now (it is being indexed) says so among what was
 /// tried, as long as there is another one; alone, its own page answers.
-fn collect(ledgers: &[Arc<dyn Ledger>], query: &str) -> Result<Findings, PageError> {
+async fn collect(
+    ledgers: &[Arc<dyn Ledger>],
+    query: &str,
+    quick: bool,
+) -> Result<Findings, PageError> {
+    let answers = join_all(ledgers.iter().map(|ledger| ledger.search(query, quick))).await;
     let mut all = Findings::default();
-    for ledger in ledgers {
-        match ledger.search(query) {
+    for (ledger, answer) in ledgers.iter().zip(answers) {
+        match answer {
             Ok(findings) => {
                 all.hits.extend(findings.hits);
                 let prefix = if ledgers.len() > 1 {
@@ -92,10 +140,12 @@ fn collect(ledgers: &[Arc<dyn Ledger>], query: &str) -> Result<Findings, PageErr
 
 #[cfg(test)]
 mod tests {
-    use axum::Router;
+    use std::pin::Pin;
 
     use super::*;
-    use crate::ledger::Card;
+    use crate::ledger::{Card, LedgerFuture};
+    use crate::pulse::Reading;
+    use crate::site::LedgerLink;
 
     /// A ledger that knows one word.
     struct Word(&'static str, &'static str);
@@ -104,39 +154,39 @@ mod tests {
         fn id(&self) -> &str {
             self.0
         }
-        fn card(&self, _now: u64) -> Result<Card, PageError> {
-            Ok(Card {
-                html: String::new(),
-                busy: false,
+        fn link(&self) -> LedgerLink {
+            LedgerLink {
+                id: self.0.to_owned(),
+                href: format!("/{}/", self.0),
+                sections: Vec::new(),
+            }
+        }
+        fn card(&self, _now: u64) -> LedgerFuture<'_, Card> {
+            Box::pin(async {
+                Ok(Card {
+                    html: String::new(),
+                    busy: false,
+                })
             })
         }
-        fn search(&self, query: &str) -> Result<Findings, PageError> {
-            if self.1.is_empty() {
-                return Err(PageError::Unavailable("is being indexed".into()));
-            }
-            if self.1 == query {
-                return Ok(Findings::exact(format!("/{}/word", self.0), query, "word"));
-            }
-            let tried = vec!["a word: unknown".to_owned()];
-            if self.1.starts_with(query) {
-                let hit = Hit {
-                    href: format!("/{}/prefix", self.0),
-                    label: self.1.into(),
-                    what: "word",
-                    exact: false,
-                };
-                return Ok(Findings {
-                    hits: vec![hit],
-                    tried,
-                });
-            }
-            Ok(Findings {
-                hits: Vec::new(),
-                tried,
+        fn search<'a>(&'a self, query: &'a str, _quick: bool) -> LedgerFuture<'a, Findings> {
+            Box::pin(async move {
+                if self.1.is_empty() {
+                    return Err(PageError::Unavailable("is being indexed".into()));
+                }
+                if self.1 == query {
+                    return Ok(Findings::exact(format!("/{}/word", self.0), query, "word"));
+                }
+                let tried = vec!["a word: unknown".to_owned()];
+                let mut hits = Vec::new();
+                if self.1.starts_with(query) {
+                    hits.push(Hit::near(format!("/{}/prefix", self.0), self.1, "word"));
+                }
+                Ok(Findings { hits, tried })
             })
         }
-        fn pages(self: Arc<Self>) -> Router {
-            Router::new()
+        fn read_pulse(&self) -> Pin<Box<dyn Future<Output = Reading> + Send + '_>> {
+            Box::pin(async { Reading::default() })
         }
     }
 
@@ -148,9 +198,8 @@ mod tests {
     }
 
     async fn search(words: &[(&'static str, &'static str)], query: &str) -> (u16, String, String) {
-        let ids = words.iter().map(|word| word.0.to_owned()).collect();
-        let pool = BlockingPool::new(1, std::time::Duration::from_secs(5));
-        let response = answer(Site::new(ids), pool, ledgers(words), None, Some(query)).await;
+        let ledgers = ledgers(words);
+        let response = answer(Site::of(&ledgers), ledgers, None, Some(query)).await;
         let status = response.status().as_u16();
         let location = response
             .headers()
@@ -192,15 +241,35 @@ mod tests {
         assert_eq!(status, 404);
         assert!(html.contains("a: a word: unknown"), "{html}");
         assert!(html.contains("b: is being indexed"), "{html}");
-        assert!(!html.contains("<script"), "{html}");
+        assert!(!html.contains("<script>alert"), "{html}");
         assert!(html.contains("alert(1)"), "{html}");
+    }
+
+    #[tokio::test]
+    async fn suggestions_are_hits_with_their_ledgers() {
+        let response = suggest(
+            ledgers(&[("a", "stones"), ("b", "stone"), ("c", "")]),
+            Some("stone"),
+        )
+        .await;
+        let body = axum::body::to_bytes(response.into_body(), 1 << 20)
+            .await
+            .expect("a whole body");
+        let list: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+        assert_eq!(
+            list,
+            json!([
+                { "href": "/b/word", "label": "stone", "what": "word", "exact": true, "ledger": "b" },
+                { "href": "/a/prefix", "label": "stones", "what": "word", "exact": false, "ledger": "a" },
+            ])
+        );
     }
 
     #[tokio::test]
     async fn bounds() {
         let (status, _, html) = search(&[("a", "stone")], "").await;
         assert_eq!(status, 200);
-        assert!(html.contains("Type a block height"), "{html}");
+        assert!(html.contains("Type a "), "{html}");
         let (status, _, html) = search(&[("a", "stone")], &"x".repeat(QUERY_CHARS_MAX + 1)).await;
         assert_eq!(status, 400);
         assert!(

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::escape::escaped;
+
 /// Characters at the end that always stay visible.
 const TAIL_CHARS: usize = 8;
 
@@ -23,29 +25,14 @@ impl fmt::Display for Hash {
         let cut = self.0.len().saturating_sub(TAIL_CHARS);
         let (head, tail) = self.0.split_at_checked(cut).unwrap_or(("", &self.0));
         write!(f, "<span class=\"hash\"><span class=\"head\">")?;
-        write_escaped(f, head)?;
+        f.write_str(&escaped(head))?;
         write!(f, "</span><span class=\"tail\">")?;
-        write_escaped(f, tail)?;
+        f.write_str(&escaped(tail))?;
         write!(f, "</span></span>")
     }
 }
 
 impl askama::filters::HtmlSafe for Hash {}
-
-/// Writes text with the five characters escaped that mean something in HTML.
-fn write_escaped(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    for c in text.chars() {
-        match c {
-            '<' => f.write_str("&lt;")?,
-            '>' => f.write_str("&gt;")?,
-            '&' => f.write_str("&amp;")?,
-            '"' => f.write_str("&quot;")?,
-            '\'' => f.write_str("&#39;")?,
-            c => fmt::Write::write_char(f, c)?,
-        }
-    }
-    Ok(())
-}
 
 #[cfg(test)]
 mod tests {

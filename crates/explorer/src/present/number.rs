@@ -32,6 +32,15 @@ pub(crate) fn bytes(n: u64) -> String {
     format!("{n} B")
 }
 
+/// A number of virtual bytes, in the same way: `141 vB`, `1.79 MvB`.
+pub(crate) fn virtual_bytes(n: u64) -> String {
+    let text = bytes(n);
+    match text.strip_suffix('B') {
+        Some(start) => format!("{start}vB"),
+        None => text,
+    }
+}
+
 /// `part` of `whole` in percent with one decimal, cut; never above 100, and 0 of nothing.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
@@ -104,6 +113,12 @@ mod tests {
         ] {
             assert_eq!(bytes(n), expected);
         }
+    }
+
+    #[test]
+    fn virtual_sizes_have_units_too() {
+        assert_eq!(virtual_bytes(141), "141 vB");
+        assert_eq!(virtual_bytes(1_794_321), "1.79 MvB");
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 /// Elements that have no end tag.
 const VOID: [&str; 6] = ["meta", "link", "input", "br", "hr", "img"];
-/// Elements of the embedded drawings that are written as empty ones.
-const EMPTY: [&str; 2] = ["ellipse", "rect"];
+/// Elements of the embedded drawings that may be written as empty ones.
+const EMPTY: [&str; 3] = ["ellipse", "path", "rect"];
 
 /// What a page consists of.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ impl Document {
                 rest = &after[end + 1..];
             } else {
                 let (element, empty, after) = start_tag(rest)?;
-                if empty != EMPTY.contains(&element.name.as_str()) {
+                if empty && !EMPTY.contains(&element.name.as_str()) {
                     return Err(format!("<{}> written as empty: {empty}", element.name));
                 }
                 if !empty && !VOID.contains(&element.name.as_str()) {

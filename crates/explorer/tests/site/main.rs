@@ -4,4 +4,5 @@
 mod answers;
 mod crawl;
 mod html;
+mod ledgers;
 mod site;

@@ -8,11 +8,13 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use bitcoin::Network;
-use cairn_explorer::{ChainEntry, ExplorerState, router};
+use cairn_explorer::{ChainEntry, Explorer, ExplorerState};
 use cairn_http::{BlockingPool, Surface, SurfaceOptions};
+use cairn_telemetry::Health;
 use cairn_testkit::{MemorySource, Model, sample};
 use cairn_utxo_index::{Index, IndexConfig};
 use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
 
 /// The chain's name in the paths.
 pub(crate) const CHAIN: &str = "bitcoin-regtest";
@@ -84,13 +86,19 @@ fn surface(entries: Vec<(&str, Arc<Index>)>) -> Surface {
             index,
             network: Network::Regtest.into(),
             api_base: format!("/{id}/api"),
+            node: None,
         })
         .collect();
     let pool = BlockingPool::new(4, Duration::from_secs(30));
-    Surface::new(
-        router(ExplorerState { chains, pool }),
-        SurfaceOptions::default(),
-    )
+    let explorer = Explorer::new(ExplorerState {
+        chains,
+        antelope: Vec::new(),
+        scanner: None,
+        health: Health::new("test"),
+        pool,
+        stop: CancellationToken::new(),
+    });
+    Surface::new(explorer.router(), SurfaceOptions::default())
 }
 
 /// The site with the sample chain.

@@ -1,18 +1,22 @@
 //! `/{chain}/address/{a}` and `/{chain}/scripthash/{h}`, each with a second page `.../utxo`: what one script received
-//! and spent, its history page by page, its unspent outputs.
+//! and spent, its balance over time, its history page by page, what of it waits for a block, its unspent outputs.
 
 use std::str::FromStr;
 
 use askama::Template;
 use bitcoin::hex::DisplayHex;
 use bitcoin::{ScriptBuf, Txid};
-use cairn_utxo_index::{QueryError, ScriptHash, ScriptStats, TxRecord, Utxo};
+use cairn_utxo_index::{
+    BalancePoint, BlockRef, MempoolEntry, QueryError, ScriptHash, ScriptStats, TxRecord, Utxo, View,
+};
 
 use super::block::page_number;
 use super::chain::{Address, Chain, parse_script_hash};
 use super::{Answer, Frame, Scene};
 use crate::error::PageError;
-use crate::present::{Amount, Change, Clipped, Hash, ScriptKind, Stamp, age, count};
+use crate::present::{
+    Amount, Change, Clipped, Copy, Hash, ScriptKind, Sparkline, Stamp, age, count,
+};
 use crate::site::Shell;
 
 /// Transactions on one page: the same number as in the Esplora API.
@@ -74,6 +78,7 @@ impl Subject {
 pub(super) struct Profile {
     is_address: bool,
     name: Hash,
+    copy: Copy,
     href: String,
     api_href: String,
     /// The script's address, when the page is that of a script hash and the script is known.
@@ -83,7 +88,49 @@ pub(super) struct Profile {
     script_hash: Hash,
     script_hash_reversed: Hash,
     totals: Option<Totals>,
+    /// What transactions that wait would change, if there are any: how many, and by how much.
+    unconfirmed: Option<(String, Change)>,
     notice: Option<&'static str>,
+}
+
+/// The balance over time.
+pub(super) struct BalanceChart {
+    line: Sparkline,
+    highest: Amount,
+    first: Stamp,
+    last: Stamp,
+}
+
+impl BalanceChart {
+    /// Draws a series whose points are in blocks of the view; `None` when there is nothing to see.
+    fn new(view: &View, points: &[BalancePoint]) -> Option<Self> {
+        let points: Vec<(BlockRef, u64)> = points
+            .iter()
+            .filter_map(|point| Some((view.block_at(point.height)?, point.balance)))
+            .collect();
+        let (first, last) = (points.first()?.0, view.tip());
+        let highest = points.iter().map(|(_, balance)| *balance).max()?;
+        // Before the first payment there was nothing; the last balance holds until the tip.
+        let mut line = vec![(f64::from(first.time), 0.0)];
+        line.extend(
+            points
+                .iter()
+                .map(|(block, balance)| (f64::from(block.time), *balance as f64)),
+        );
+        line.push((
+            f64::from(last.time.max(first.time)),
+            points.last()?.1 as f64,
+        ));
+        Some(BalanceChart {
+            line: Sparkline::steps(
+                "Balance over time; its figures are in the table below",
+                line,
+            ),
+            highest: Amount(highest),
+            first: Stamp(first.time),
+            last: Stamp(last.time),
+        })
+    }
 }
 
 /// Sums over the whole history.
@@ -126,6 +173,7 @@ impl Profile {
         subject: &Subject,
         script: Option<ScriptBuf>,
         stats: Result<ScriptStats, QueryError>,
+        waiting: ScriptStats,
     ) -> Result<Self, PageError> {
         let hash = subject.hash();
         let (totals, notice) = match stats {
@@ -136,9 +184,10 @@ impl Profile {
         let mut reversed = hash.0;
         reversed.reverse();
         let (is_address, name) = match subject {
-            Subject::Address(address) => (true, Hash::new(address)),
-            Subject::Script(_) => (false, Hash::new(hash)),
+            Subject::Address(address) => (true, address.to_string()),
+            Subject::Script(_) => (false, hash.to_string()),
         };
+        let change = i128::from(waiting.funded_txo_sum) - i128::from(waiting.spent_txo_sum);
         let address = script
             .as_ref()
             .filter(|_| !is_address)
@@ -146,7 +195,8 @@ impl Profile {
             .map(|address| (chain.address_href(&address), Hash::new(address)));
         Ok(Profile {
             is_address,
-            name,
+            copy: Copy::new(&name),
+            name: Hash::new(name),
             href: subject.href(chain),
             api_href: subject.api_href(chain),
             address,
@@ -155,6 +205,7 @@ impl Profile {
             script_hash: Hash::new(hash),
             script_hash_reversed: Hash::new(reversed.to_lower_hex_string()),
             totals,
+            unconfirmed: (waiting.tx_count > 0).then(|| (count(waiting.tx_count), Change(change))),
             notice,
         })
     }
@@ -167,6 +218,7 @@ pub(super) struct HistoryPage {
     shell: Shell,
     chain: Chain,
     profile: Profile,
+    chart: Option<BalanceChart>,
     rows: Vec<HistoryRow>,
     newest: Option<String>,
     older: Option<String>,
@@ -179,17 +231,28 @@ struct Part<'a> {
     continued: bool,
     /// Whether there are older transactions after it.
     more: bool,
+    /// Transactions that wait, in the order of arrival.
+    waiting: Vec<std::sync::Arc<MempoolEntry>>,
+    /// What all that wait fund and spend.
+    waiting_stats: ScriptStats,
+    chart: Option<BalanceChart>,
 }
 
 /// One transaction of the script.
 struct HistoryRow {
     href: String,
     txid: Hash,
-    block_href: String,
+    /// `None`: it waits for a block.
+    block: Option<RowBlock>,
+    change: Change,
+}
+
+/// The block of a transaction in a history.
+struct RowBlock {
+    href: String,
     height: String,
     time: Stamp,
     age: String,
-    change: Change,
 }
 
 impl HistoryPage {
@@ -217,11 +280,29 @@ impl HistoryPage {
             .map(|&(txid, block)| (txid, Some(block)))
             .collect();
         let records = scene.view.txs(&wanted)?;
-        let frame = scene.frame(&title(subject));
+        let mut frame = scene.frame(&title(subject));
+        frame.shell = frame.shell.live();
+        let mempool = scene.view.mempool();
+        let is_first = after.is_none();
+        let mut waiting = if is_first {
+            mempool.of_script(&hash)
+        } else {
+            Vec::new()
+        };
+        let left_out = waiting.len().saturating_sub(TXS_PER_PAGE);
+        waiting.drain(..left_out);
         let part = Part {
             records: &records,
-            continued: after.is_some(),
+            continued: !is_first,
             more,
+            waiting,
+            waiting_stats: mempool.stats_of(&hash),
+            chart: match scene.view.balance_points(&hash) {
+                Ok(points) => BalanceChart::new(scene.view, &points),
+                // As for the totals: the page goes without.
+                Err(QueryError::TooManyRows | QueryError::Deadline) => None,
+                Err(error) => return Err(error.into()),
+            },
         };
         Self::new(frame, subject, stats, part).map(Answer::Page)
     }
@@ -239,11 +320,14 @@ impl HistoryPage {
             Subject::Address(address) => Some(address.script_pubkey()),
             Subject::Script(hash) => records.iter().find_map(|record| find_script(record, hash)),
         };
-        let profile = Profile::new(chain, subject, script.clone(), stats)?;
-        let rows = records
-            .iter()
-            .map(|record| HistoryRow::new(chain, &hash, script.as_ref(), record, frame.now))
-            .collect::<Result<Vec<_>, _>>()?;
+        let profile = Profile::new(chain, subject, script.clone(), stats, part.waiting_stats)?;
+        let row =
+            |record: &TxRecord| HistoryRow::new(chain, &hash, script.as_ref(), record, frame.now);
+        let waiting = part.waiting.iter().rev();
+        let rows = waiting
+            .map(|entry| row(&entry.record()))
+            .chain(records.iter().map(row))
+            .collect();
         let older = records
             .last()
             .filter(|_| part.more)
@@ -253,6 +337,7 @@ impl HistoryPage {
             older,
             rows,
             profile,
+            chart: part.chart,
             shell: frame.shell,
             chain: frame.chain,
         })
@@ -266,11 +351,8 @@ impl HistoryRow {
         script: Option<&ScriptBuf>,
         record: &TxRecord,
         now: u64,
-    ) -> Result<Self, PageError> {
+    ) -> Self {
         let txid = record.txid;
-        let block = record.block.ok_or_else(|| {
-            PageError::Internal(format!("{txid} is in a history and in no block"))
-        })?;
         let is_own = |candidate: &ScriptBuf| match script {
             Some(script) => candidate == script,
             None => ScriptHash::of(candidate.as_bytes()) == *hash,
@@ -287,15 +369,17 @@ impl HistoryRow {
             .map(|output| &**output)
             .filter(|output| is_own(&output.script_pubkey));
         let sum = |total: i128, output: &bitcoin::TxOut| total + i128::from(output.value.to_sat());
-        Ok(HistoryRow {
+        HistoryRow {
             href: chain.tx_href(&txid),
             txid: Hash::new(txid),
-            block_href: chain.block_href(&block.hash),
-            height: count(block.height.into()),
-            time: Stamp(block.time),
-            age: age(now, block.time),
+            block: record.block.map(|block| RowBlock {
+                href: chain.block_href(&block.hash),
+                height: count(block.height.into()),
+                time: Stamp(block.time),
+                age: age(now, block.time),
+            }),
             change: Change(gained.fold(0, sum) - lost.fold(0, sum)),
-        })
+        }
     }
 }
 
@@ -365,8 +449,10 @@ impl UnspentPage {
             (Subject::Script(_), None) => None,
         };
         let chain = scene.chain();
-        let profile = Profile::new(chain, subject, script, stats)?;
-        let frame = scene.frame(&title(subject));
+        let waiting = scene.view.mempool().stats_of(&hash);
+        let profile = Profile::new(chain, subject, script, stats, waiting)?;
+        let mut frame = scene.frame(&title(subject));
+        frame.shell = frame.shell.live();
         Self::new(frame, profile, utxos.as_deref(), page).map(Answer::Page)
     }
 

@@ -48,6 +48,9 @@ fn history(
         records: &records,
         continued: false,
         more,
+        waiting: Vec::new(),
+        waiting_stats: ScriptStats::default(),
+        chart: None,
     };
     Ok(HistoryPage::new(frame(), subject, stats, part)?.render()?)
 }
@@ -116,7 +119,13 @@ fn impossible_totals_are_a_defect_and_not_a_number() {
 fn unspent(utxos: Option<&[Utxo]>, page: usize) -> Result<String, PageError> {
     let chain = regtest();
     let subject = address(1);
-    let profile = Profile::new(&chain, &subject, Some(wpkh(1)), Ok(stats()))?;
+    let profile = Profile::new(
+        &chain,
+        &subject,
+        Some(wpkh(1)),
+        Ok(stats()),
+        ScriptStats::default(),
+    )?;
     Ok(UnspentPage::new(frame(), profile, utxos, page)?.render()?)
 }
 

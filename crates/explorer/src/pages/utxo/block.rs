@@ -10,7 +10,7 @@ use super::chain::Chain;
 use super::{Answer, Frame, Scene};
 use crate::error::PageError;
 use crate::present::{
-    Amount, Hash, Stamp, age, bytes, coinbase_text, count, difficulty, fee_rate, percent,
+    Amount, Copy, Hash, Stamp, age, bytes, coinbase_text, count, difficulty, fee_rate, percent,
 };
 use crate::site::Shell;
 
@@ -25,6 +25,7 @@ pub(super) struct BlockPage {
     chain: Chain,
     height: String,
     hash: Hash,
+    copy: Copy,
     api_href: String,
     previous: Option<Link>,
     next: Option<Link>,
@@ -168,6 +169,7 @@ impl BlockPage {
         BlockPage {
             height: count(block.height.into()),
             hash: Hash::new(block.hash),
+            copy: Copy::new(block.hash),
             api_href: format!("{}/block/{}", chain.api_base, block.hash),
             previous: block.height.checked_sub(1).map(|height| Link {
                 href: chain.block_href(&block.header.prev_blockhash),
@@ -204,7 +206,7 @@ impl BlockPage {
                 page,
                 block.tx_count as usize,
             ),
-            shell: frame.shell,
+            shell: frame.shell.at("blocks").live(),
             chain: frame.chain,
         }
     }

@@ -119,7 +119,7 @@ impl BlocksPage {
             older: start
                 .checked_sub(BLOCKS_PER_PAGE)
                 .map(|height| chain.blocks_from_href(height)),
-            shell: frame.shell,
+            shell: frame.shell.at("blocks").live(),
             chain: frame.chain,
         }))
     }

@@ -61,6 +61,16 @@ impl Chain {
         format!("/{}/blocks/{height}", self.id)
     }
 
+    /// Path of the unconfirmed transactions.
+    pub(crate) fn mempool_href(&self) -> String {
+        format!("/{}/mempool", self.id)
+    }
+
+    /// Path of the form that sends a transaction.
+    pub(crate) fn broadcast_href(&self) -> String {
+        format!("/{}/broadcast", self.id)
+    }
+
     /// Path of a block.
     pub(crate) fn block_href(&self, hash: &BlockHash) -> String {
         format!("/{}/block/{hash}", self.id)

@@ -4,37 +4,42 @@
 mod address;
 mod block;
 mod blocks;
+mod broadcast;
+mod card;
 pub(crate) mod chain;
+mod mempool;
 mod progress;
 #[cfg(test)]
 mod samples;
 mod search;
 mod tx;
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use askama::Template;
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::get;
+use cairn_esplora::NodeCalls;
 use cairn_http::{BlockingPool, CacheClass, Conditions, ETag, PathParams, QueryParams};
 use cairn_utxo_index::{BlockRef, Index, View};
 
 use self::address::{HistoryPage, Subject, UnspentPage};
 use self::block::BlockPage;
-use self::blocks::{BlockRow, BlocksPage};
+use self::blocks::BlocksPage;
 use self::chain::Chain;
+use self::mempool::MempoolPage;
 use self::progress::ProgressView;
 use self::tx::{CoinSelection, TxPage};
 use crate::error::PageError;
-use crate::ledger::{Card, Findings, Ledger};
-use crate::present::{Hash, Stamp, age, count};
+use crate::ledger::{Card, Findings, Ledger, LedgerFuture};
+use crate::present::count;
+use crate::pulse::{Measure, Pulse, Reading};
 use crate::respond;
-use crate::site::{Shell, Site};
+use crate::site::{LedgerLink, Section, Shell, Site};
 
-/// Newest blocks on the home page.
-const CARD_BLOCKS: u32 = 8;
 /// Seconds for which a page with ages may be called unchanged.
 const AGE_STEP_SECONDS: u64 = 60;
 
@@ -42,13 +47,23 @@ const AGE_STEP_SECONDS: u64 = 60;
 pub(crate) struct UtxoLedger {
     chain: Chain,
     index: Arc<Index>,
-    site: Arc<Site>,
+    node: Option<Arc<dyn NodeCalls>>,
+    pulse: Arc<Pulse>,
     pool: BlockingPool,
+    /// Tells the states of this process from those of another one.
+    run: u64,
+}
+
+/// The ledger's pages within the site: what their handlers share.
+#[derive(Clone)]
+struct UtxoPages {
+    ledger: Arc<UtxoLedger>,
+    site: Arc<Site>,
 }
 
 /// What a page is made from.
 struct Scene<'a> {
-    ledger: &'a UtxoLedger,
+    pages: &'a UtxoPages,
     view: &'a View,
     /// Unix seconds.
     now: u64,
@@ -64,12 +79,12 @@ enum Answer<T> {
 
 impl Scene<'_> {
     fn chain(&self) -> &Chain {
-        &self.ledger.chain
+        &self.pages.ledger.chain
     }
 
     fn frame(&self, title: &str) -> Frame {
-        let chain = self.ledger.chain.clone();
-        let shell = self.ledger.site.ledger_shell(&chain.id, title);
+        let chain = self.chain().clone();
+        let shell = self.pages.site.ledger_shell(&chain.id, title);
         Frame {
             shell,
             chain,
@@ -96,40 +111,22 @@ impl Frame {
     }
 }
 
-/// The chain's card on the home page.
-#[derive(Template)]
-#[template(path = "utxo/card.html")]
-struct ChainCard<'a> {
-    chain: &'a Chain,
-    tip: Option<CardTip>,
-    rows: Vec<BlockRow>,
-    state: String,
-    busy: bool,
-    progress: String,
-}
-
-/// The newest block.
-struct CardTip {
-    height: String,
-    href: String,
-    hash: Hash,
-    time: Stamp,
-    age: String,
-}
-
 impl UtxoLedger {
     /// A ledger over an index.
     pub(crate) fn new(
         chain: Chain,
         index: Arc<Index>,
-        site: Arc<Site>,
+        node: Option<Arc<dyn NodeCalls>>,
+        pulse: Arc<Pulse>,
         pool: BlockingPool,
     ) -> Self {
         UtxoLedger {
             chain,
             index,
-            site,
+            node,
+            pulse,
             pool,
+            run: respond::now(),
         }
     }
 
@@ -146,30 +143,57 @@ impl UtxoLedger {
         )
     }
 
+    /// The ledger's own pages, with their whole paths (`/{id}/...`).
+    pub(crate) fn pages(self: Arc<Self>, site: &Arc<Site>) -> Router {
+        let at = |path: &str| format!("/{}{path}", self.chain.id);
+        Router::new()
+            .route(&at("/blocks"), get(blocks_newest))
+            .route(&at("/blocks/{start}"), get(blocks_from))
+            .route(&at("/block/{name}"), get(one_block))
+            .route(&at("/tx/{txid}"), get(one_tx))
+            .route(&at("/mempool"), get(unconfirmed))
+            .route(&at("/broadcast"), get(broadcast_form).post(broadcast_tx))
+            .route(&at("/address/{address}"), get(one_address))
+            .route(&at("/address/{address}/utxo"), get(address_utxo))
+            .route(&at("/scripthash/{hash}"), get(one_script))
+            .route(&at("/scripthash/{hash}/utxo"), get(script_utxo))
+            .route(&at("/search"), get(search_here))
+            .with_state(UtxoPages {
+                site: Arc::clone(site),
+                ledger: self,
+            })
+    }
+}
+
+impl UtxoPages {
     /// Answers a request with a page made on the blocking pool from the newest view.
-    async fn show<T, F>(self: Arc<Self>, known: Conditions, make: F) -> Response
+    async fn show<T, F>(self, known: Conditions, make: F) -> Response
     where
         T: Template,
         F: FnOnce(&Scene<'_>) -> Result<Answer<T>, PageError> + Send + 'static,
     {
         let site = Arc::clone(&self.site);
-        let id = self.chain.id.clone();
+        let id = self.ledger.chain.id.clone();
         let fail = |error| respond::error(&site, Some(&id), "", error);
-        let view = match self.view() {
+        let view = match self.ledger.view() {
             Ok(view) => view,
             Err(error) => return fail(error),
         };
         let now = respond::now();
-        let tip = view.tip();
-        let etag = ETag::of_state(&[&tip.hash[..], &(now / AGE_STEP_SECONDS).to_be_bytes()]);
+        let etag = ETag::of_state(&[
+            &view.tip().hash[..],
+            &view.sequence().to_be_bytes(),
+            &self.ledger.run.to_be_bytes(),
+            &(now / AGE_STEP_SECONDS).to_be_bytes(),
+        ]);
         if known.name_tag(&etag) {
             return cairn_http::unchanged(&etag, CacheClass::Short);
         }
-        let pool = self.pool.clone();
+        let pool = self.ledger.pool.clone();
         let work = move || -> Result<Answer<String>, PageError> {
             Ok(
                 match make(&Scene {
-                    ledger: &self,
+                    pages: &self,
                     view: &view,
                     now,
                 })? {
@@ -192,71 +216,65 @@ impl Ledger for UtxoLedger {
         &self.chain.id
     }
 
-    fn card(&self, now: u64) -> Result<Card, PageError> {
-        let progress = ProgressView::new(&self.index.progress());
-        let busy = progress.busy;
-        let (tip, rows) = match self.index.view() {
-            None => (None, Vec::new()),
-            Some(view) => {
-                let tip = view.tip();
-                let rows = blocks::rows(&self.chain, &view, tip.height, CARD_BLOCKS, now)?;
-                let tip = CardTip {
-                    height: count(tip.height.into()),
-                    href: self.chain.block_href(&tip.hash),
-                    hash: Hash::new(tip.hash),
-                    time: Stamp(tip.time),
-                    age: age(now, tip.time),
-                };
-                (Some(tip), rows)
-            }
-        };
-        let state = progress.stage.clone();
-        let progress = progress.render()?;
-        let card = ChainCard {
-            chain: &self.chain,
-            tip,
-            rows,
-            state,
-            busy,
-            progress,
-        };
-        Ok(Card {
-            html: card.render()?,
-            busy,
+    fn link(&self) -> LedgerLink {
+        LedgerLink {
+            id: self.chain.id.clone(),
+            href: self.chain.blocks_href(),
+            sections: vec![
+                Section::new("blocks", "Blocks", self.chain.blocks_href()),
+                Section::new("mempool", "Mempool", self.chain.mempool_href()),
+                Section::new("broadcast", "Broadcast", self.chain.broadcast_href()),
+            ],
+        }
+    }
+
+    fn card(&self, now: u64) -> LedgerFuture<'_, Card> {
+        Box::pin(async move {
+            let (chain, index) = (self.chain.clone(), Arc::clone(&self.index));
+            let pulse = Arc::clone(&self.pulse);
+            self.pool
+                .run(move || card::make(&chain, &index, &pulse, now))
+                .await?
         })
     }
 
-    fn search(&self, query: &str) -> Result<Findings, PageError> {
-        let view = self.view()?;
-        search::find(&self.chain, &view, query)
+    fn search<'a>(&'a self, query: &'a str, _quick: bool) -> LedgerFuture<'a, Findings> {
+        Box::pin(async move {
+            let view = self.view()?;
+            let (chain, query) = (self.chain.clone(), query.to_owned());
+            self.pool
+                .run(move || search::find(&chain, &view, &query))
+                .await?
+        })
     }
 
-    fn pages(self: Arc<Self>) -> Router {
-        let at = |path: &str| format!("/{}{path}", self.chain.id);
-        Router::new()
-            .route(&at("/blocks"), get(blocks_newest))
-            .route(&at("/blocks/{start}"), get(blocks_from))
-            .route(&at("/block/{name}"), get(one_block))
-            .route(&at("/tx/{txid}"), get(one_tx))
-            .route(&at("/address/{address}"), get(one_address))
-            .route(&at("/address/{address}/utxo"), get(address_utxo))
-            .route(&at("/scripthash/{hash}"), get(one_script))
-            .route(&at("/scripthash/{hash}/utxo"), get(script_utxo))
-            .route(&at("/search"), get(search_here))
-            .with_state(self)
+    fn read_pulse(&self) -> Pin<Box<dyn Future<Output = Reading> + Send + '_>> {
+        Box::pin(async {
+            let progress = self.index.progress();
+            let mut values = vec![("rate", Measure::Level(progress.rate))];
+            let mut mark = format!("{:?} {:?}", progress.phase, progress.source_tip);
+            if let Some(view) = self.index.view() {
+                let mempool = view.mempool();
+                values.push(("mempool", Measure::Level(mempool.vsize() as f64)));
+                mark = format!("{mark} {} {}", view.tip().hash, view.sequence());
+            } else {
+                mark = format!("{mark} {}", progress.done);
+            }
+            Reading { mark, values }
+        })
     }
 }
 
-type Chosen = State<Arc<UtxoLedger>>;
+type Chosen = State<UtxoPages>;
 
-async fn blocks_newest(State(ledger): Chosen, known: Conditions) -> Response {
-    ledger
+async fn blocks_newest(State(pages): Chosen, known: Conditions) -> Response {
+    pages
         .show(known, |scene| BlocksPage::read(scene, None))
         .await
 }
 
-async fn blocks_from(State(ledger): Chosen, path: PathParams, known: Conditions) -> Response {
-    ledger
+async fn blocks_from(State(pages): Chosen, path: PathParams, known: Conditions) -> Response {
+    pages
         .show(known, move |scene| {
             BlocksPage::read(scene, Some(path.get(0)))
         })
@@ -264,12 +282,12 @@ async fn blocks_from(State(ledger): Chosen, path: PathParams, known: Conditions)
 }
 
 async fn one_block(
-    State(ledger): Chosen,
+    State(pages): Chosen,
     path: PathParams,
     query: QueryParams,
     known: Conditions,
 ) -> Response {
-    ledger
+    pages
         .show(known, move |scene| {
             BlockPage::read(scene, path.get(0), query.get("page"))
         })
@@ -277,12 +295,12 @@ async fn one_block(
 }
 
 async fn one_tx(
-    State(ledger): Chosen,
+    State(pages): Chosen,
     path: PathParams,
     query: QueryParams,
     known: Conditions,
 ) -> Response {
-    ledger
+    pages
         .show(known, move |scene| {
             let selection = CoinSelection::parse(query.get("inputs"), query.get("outputs"))?;
             TxPage::read(scene, path.get(0), selection)
@@ -291,12 +309,12 @@ async fn one_tx(
 }
 
 async fn one_address(
-    State(ledger): Chosen,
+    State(pages): Chosen,
     path: PathParams,
     query: QueryParams,
     known: Conditions,
 ) -> Response {
-    ledger
+    pages
         .show(known, move |scene| {
             let subject = Subject::address(scene.chain(), path.get(0))?;
             HistoryPage::read(scene, &subject, query.get("after"))
@@ -305,12 +323,12 @@ async fn one_address(
 }
 
 async fn address_utxo(
-    State(ledger): Chosen,
+    State(pages): Chosen,
     path: PathParams,
     query: QueryParams,
     known: Conditions,
 ) -> Response {
-    ledger
+    pages
         .show(known, move |scene| {
             let subject = Subject::address(scene.chain(), path.get(0))?;
             UnspentPage::read(scene, &subject, query.get("page"))
@@ -319,12 +337,12 @@ async fn address_utxo(
 }
 
 async fn one_script(
-    State(ledger): Chosen,
+    State(pages): Chosen,
     path: PathParams,
     query: QueryParams,
     known: Conditions,
 ) -> Response {
-    ledger
+    pages
         .show(known, move |scene| {
             HistoryPage::read(scene, &Subject::script(path.get(0))?, query.get("after"))
         })
@@ -332,21 +350,34 @@ async fn one_script(
 }
 
 async fn script_utxo(
-    State(ledger): Chosen,
+    State(pages): Chosen,
     path: PathParams,
     query: QueryParams,
     known: Conditions,
 ) -> Response {
-    ledger
+    pages
         .show(known, move |scene| {
             UnspentPage::read(scene, &Subject::script(path.get(0))?, query.get("page"))
         })
         .await
 }
 
-async fn search_here(State(ledger): Chosen, query: QueryParams) -> Response {
-    let site = Arc::clone(&ledger.site);
-    let pool = ledger.pool.clone();
-    let id = ledger.chain.id.clone();
-    crate::pages::search::answer(site, pool, vec![ledger], Some(id), query.get("q")).await
+async fn unconfirmed(State(pages): Chosen, known: Conditions) -> Response {
+    let estimates = mempool::estimates(pages.ledger.node.as_deref()).await;
+    pages
+        .show(known, move |scene| MempoolPage::read(scene, estimates))
+        .await
+}
+
+async fn broadcast_form(State(pages): Chosen) -> Response {
+    broadcast::form(&pages)
+}
+
+async fn broadcast_tx(State(pages): Chosen, request: Request) -> Response {
+    broadcast::send(&pages, request).await
+}
+
+async fn search_here(State(pages): Chosen, query: QueryParams) -> Response {
+    let id = pages.ledger.chain.id.clone();
+    crate::pages::search::answer(pages.site, vec![pages.ledger], Some(id), query.get("q")).await
 }

@@ -13,7 +13,7 @@ use cairn_utxo_index::{BlockRef, BlockSummary, TxRecord};
 
 use super::Frame;
 use super::chain::Chain;
-use crate::site::Site;
+use crate::site::{LedgerLink, Site};
 
 /// Unix seconds at which the pages of the tests are made.
 const NOW: u64 = 1_713_572_400;
@@ -30,7 +30,12 @@ pub(super) fn regtest() -> Chain {
 /// The frame of a page of that chain, read at tip 840,003.
 pub(super) fn frame() -> Frame {
     let chain = regtest();
-    let shell = Site::new(vec![chain.id.clone()]).ledger_shell(&chain.id, "Test");
+    let link = LedgerLink {
+        id: chain.id.clone(),
+        href: chain.blocks_href(),
+        sections: Vec::new(),
+    };
+    let shell = Site::new(vec![link]).ledger_shell(&chain.id, "Test");
     Frame {
         shell,
         chain,

@@ -82,7 +82,7 @@ fn find_hash(chain: &Chain, view: &View, text: &str) -> Result<Findings, PageErr
         findings.tried.push("a block hash: no such block".into());
     }
     if let Ok(txid) = Txid::from_str(text) {
-        if view.tx_raw(&txid)?.is_some() {
+        if view.mempool().contains(&txid) || view.tx_raw(&txid)?.is_some() {
             return Ok(Findings::exact(chain.tx_href(&txid), txid, "transaction"));
         }
         findings
@@ -141,14 +141,13 @@ fn find_prefix(
                 .tried
                 .push("the beginning of an address: none begins like this".into());
         }
-        Ok(addresses) => findings
-            .hits
-            .extend(addresses.into_iter().map(|address| Hit {
-                href: format!("/{}/address/{address}", chain.id),
-                label: address,
-                what: "address",
-                exact: false,
-            })),
+        Ok(addresses) => findings.hits.extend(addresses.into_iter().map(|address| {
+            Hit::near(
+                format!("/{}/address/{address}", chain.id),
+                address,
+                "address",
+            )
+        })),
         Err(QueryError::AddressSearchDisabled) => {
             findings
                 .tried

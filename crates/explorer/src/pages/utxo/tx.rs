@@ -4,15 +4,15 @@ use std::str::FromStr;
 
 use askama::Template;
 use bitcoin::{TxIn, TxOut, Txid};
-use cairn_utxo_index::{Spending, TxRecord};
+use cairn_utxo_index::{MerkleProof, Spending, TxRecord};
 
 use super::block::{page_number, total_out};
 use super::chain::{COINS_PER_PAGE, Chain, Owner};
 use super::{Answer, Frame, Scene};
 use crate::error::PageError;
 use crate::present::{
-    Amount, Clipped, Hash, LockTime, Sequence, Stamp, age, bytes, coinbase_text, count, data_text,
-    fee_rate, inner_scripts,
+    Amount, Clipped, Copy, Hash, LockTime, Sequence, Stamp, age, bytes, coinbase_text, count,
+    data_text, fee_rate, inner_scripts,
 };
 use crate::site::Shell;
 
@@ -26,6 +26,7 @@ pub(super) struct TxPage {
     shell: Shell,
     chain: Chain,
     txid: Hash,
+    copy: Copy,
     api_href: String,
     coinbase: bool,
     replaceable: bool,
@@ -47,6 +48,22 @@ pub(super) struct TxPage {
     outputs: Vec<Output>,
     input_pages: CoinPages,
     output_pages: CoinPages,
+    proof: Option<Proof>,
+}
+
+/// What ties the transaction to its block: position and sibling hashes, leaves first.
+struct Proof {
+    position: String,
+    branch: Vec<Hash>,
+}
+
+impl Proof {
+    fn new(proof: &MerkleProof) -> Self {
+        Proof {
+            position: count(proof.pos.into()),
+            branch: proof.branch.iter().map(Hash::new).collect(),
+        }
+    }
 }
 
 /// The block that confirms the transaction.
@@ -150,7 +167,11 @@ impl TxPage {
         let spends = scene.view.spendings(&txid)?.ok_or_else(missing)?;
         let waits = scene.view.mempool().contains(&txid);
         let frame = scene.frame(&format!("Transaction {txid}"));
-        Self::new(frame, &record, &spends, waits, selection).map(Answer::Page)
+        let mut page = Self::new(frame, &record, &spends, waits, selection)?;
+        if record.block.is_some() {
+            page.proof = scene.view.merkle_proof(&txid)?.as_ref().map(Proof::new);
+        }
+        Ok(Answer::Page(page))
     }
 
     fn new(
@@ -196,6 +217,7 @@ impl TxPage {
             .fold(0u64, |sum, o| sum.saturating_add(o.value.to_sat()));
         Ok(TxPage {
             txid: Hash::new(record.txid),
+            copy: Copy::new(record.txid),
             api_href: format!("{}/tx/{}", chain.api_base, record.txid),
             coinbase,
             replaceable: !coinbase && tx.is_explicitly_rbf(),
@@ -223,10 +245,11 @@ impl TxPage {
             input_pages: CoinPages::new(tx.input.len(), selection.inputs, |n| {
                 page_href(n, selection.outputs)
             }),
+            proof: None,
             output_pages: CoinPages::new(tx.output.len(), selection.outputs, |n| {
                 page_href(selection.inputs, n)
             }),
-            shell: frame.shell,
+            shell: frame.shell.live(),
             chain: frame.chain,
         })
     }
