@@ -6,6 +6,7 @@
 mod antelope;
 mod chain;
 mod electrum;
+mod explorer;
 mod http;
 mod index;
 mod load;
@@ -94,6 +95,12 @@ enum Command {
         #[arg(long, default_value_t = 3)]
         takeovers: usize,
     },
+    /// The explorer's pages: home, a block with 4,000 transactions, an address with 100,000, and what they weigh
+    Explorer {
+        /// Seconds of each measurement
+        #[arg(long, default_value_t = 3)]
+        seconds: u64,
+    },
     /// Only makes the chain
     Chain,
     /// One instance of a subscription, until it is killed
@@ -125,6 +132,7 @@ fn main() -> Result<()> {
             subscriptions::bench(events, takeovers)
         }
         Some(Command::Subscriber { url }) => subscriptions::instance(&url),
+        Some(Command::Explorer { seconds }) => explorer::bench(seconds),
         Some(Command::Chain) => chain::ensure(&cli.dir, cli.txs).map(drop),
         Some(Command::Index) => index::bench(&cli.dir, cli.txs, cli.runs),
         Some(Command::Http { seconds }) => http::bench(&cli.dir, cli.txs, seconds),
