@@ -59,7 +59,7 @@ async fn measure(index: Arc<Index>, busy: &ScriptBuf, full: BlockHash, seconds: 
         chains: vec![ChainEntry {
             id: "bench".to_owned(),
             index,
-            network: Network::Regtest,
+            network: Network::Regtest.into(),
             api_base: "/bench/api".to_owned(),
             node: None,
         }],

@@ -103,7 +103,7 @@ async fn show_at_once(pages: &UtxoPages, tx: Transaction) {
     let added = pages
         .ledger
         .pool
-        .run(move || index.add_accepted(vec![tx]))
+        .run(move || index.add_accepted(vec![tx.into()]))
         .await;
     if !matches!(added, Ok(Ok(_))) {
         tracing::warn!("a broadcast transaction could not be shown at once");

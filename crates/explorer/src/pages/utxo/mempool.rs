@@ -184,7 +184,9 @@ impl RecentRow {
     fn new(chain: &Chain, entry: &MempoolEntry, now: u64) -> Self {
         let seen = u32::try_from(entry.time).unwrap_or(u32::MAX);
         // What goes in is what comes out and the fee.
-        let value = entry.input_value().saturating_sub(entry.fee);
+        let value = entry
+            .input_value()
+            .map_or(0, |spent| spent.saturating_sub(entry.fee));
         RecentRow {
             href: chain.tx_href(&entry.txid),
             txid: Hash::new(entry.txid),
