@@ -121,6 +121,9 @@ pub struct Explorer {
     stop: CancellationToken,
 }
 
+/// Makes the pages of one ledger, once the site is there.
+type LedgerRouter = Box<dyn FnOnce(&Arc<Site>) -> Router>;
+
 impl Explorer {
     /// Makes the site. Reads nothing yet.
     pub fn new(state: ExplorerState) -> Self {
@@ -128,7 +131,7 @@ impl Explorer {
         let places = Places::new(LIVE_PAGES_MAX, state.stop.clone());
         let mut ledgers: Vec<Arc<dyn Ledger>> = Vec::new();
         let mut work: Vec<Work> = Vec::new();
-        let mut routers: Vec<Box<dyn FnOnce(&Arc<Site>) -> Router>> = Vec::new();
+        let mut routers: Vec<LedgerRouter> = Vec::new();
         let single = single_chain(&state.chains);
         for entry in state.chains {
             let chain = Chain {
