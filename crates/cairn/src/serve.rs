@@ -2,7 +2,7 @@
 //!
 //! | listener | answers |
 //! | --- | --- |
-//! | `http.listen` | the explorer at `/`, Esplora at `/{chain}/api` (and `/api` with a single chain), `/openapi.json`, health, and the metrics unless they have a listener of their own |
+//! | `http.listen` | the explorer at `/`, Esplora at `/{chain}/api` (and `/api` with a single chain, or a single one of Bitcoin), `/openapi.json`, health, and the metrics unless they have a listener of their own |
 //! | a chain's `esplora_listen` | Esplora at the root, health of that chain |
 //! | `telemetry.metrics_listen` | metrics and health |
 
@@ -95,7 +95,9 @@ impl Serving {
                 path => main.nest(path, router),
             };
         }
-        if let [(_, api)] = apis.as_slice() {
+        let unnamed =
+            cairn_explorer::unnamed_chain(chains.iter().map(|chain| &chain.config.network));
+        if let Some((_, api)) = unnamed.and_then(|at| apis.get(at)) {
             main = main.nest("/api", api.clone());
         }
         for (id, api) in apis {

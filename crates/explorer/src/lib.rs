@@ -12,7 +12,7 @@
 //! | `/{chain}/events`, `/{chain}/event/{id}`, `/{chain}/block/{number}`, … | an Antelope chain, see `pages::antelope` |
 //! | `/scanner`, `/scanner/txs/{id}`, … | the application's ledger, see `pages::scanner` |
 //!
-//! With a single UTXO chain its paths work without the chain's name, too: they redirect.
+//! With a single UTXO chain, or a single one of Bitcoin, its paths work without the chain's name, too: they redirect.
 //!
 //! The rooms: `pages` has one module per page and one folder per kind of ledger, `present` turns values into text,
 //! `templates/` holds the markup, `assets/` style sheet and scripts. What a ledger must offer to the site is in `ledger`. `live`
@@ -132,7 +132,9 @@ impl Explorer {
         let mut ledgers: Vec<Arc<dyn Ledger>> = Vec::new();
         let mut work: Vec<Work> = Vec::new();
         let mut routers: Vec<LedgerRouter> = Vec::new();
-        let single = single_chain(&state.chains);
+        let single = unnamed_chain(state.chains.iter().map(|entry| &entry.network))
+            .and_then(|at| state.chains.get(at))
+            .map(|only| Arc::from(only.id.as_str()));
         for entry in state.chains {
             let chain = Chain {
                 id: entry.id,
@@ -210,10 +212,19 @@ fn run_mark() -> String {
     format!("{:x}", since.as_nanos())
 }
 
-/// The only UTXO chain, whose name may be left out.
-fn single_chain(chains: &[ChainEntry]) -> Option<Arc<str>> {
-    match chains {
-        [only] => Some(only.id.as_str().into()),
+/// The chain whose name may be left out of paths: the only UTXO chain, or the only one of Bitcoin beside others. Its place
+/// among the networks given.
+pub fn unnamed_chain<'a>(networks: impl IntoIterator<Item = &'a Network>) -> Option<usize> {
+    let networks: Vec<&Network> = networks.into_iter().collect();
+    if networks.len() == 1 {
+        return Some(0);
+    }
+    let mut bitcoin = networks
+        .iter()
+        .enumerate()
+        .filter(|(_, network)| network.bitcoin().is_some());
+    match (bitcoin.next(), bitcoin.next()) {
+        (Some((at, _)), None) => Some(at),
         _ => None,
     }
 }
@@ -243,7 +254,7 @@ fn assemble(state: SiteState, signals: Signals, pages: Router, single: Option<Ar
         .layer(middleware::from_fn_with_state(site, respond::finish))
 }
 
-/// With a single UTXO chain, its name may be left out.
+/// The paths that work without a chain's name.
 fn short_paths(only: Arc<str>) -> Router {
     let mut router = Router::new();
     for path in [
