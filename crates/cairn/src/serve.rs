@@ -95,8 +95,7 @@ impl Serving {
                 path => main.nest(path, router),
             };
         }
-        let unnamed =
-            cairn_explorer::unnamed_chain(chains.iter().map(|chain| &chain.config.network));
+        let unnamed = cairn_explorer::unnamed_chain(chains.iter().map(|chain| &chain.network));
         if let Some((_, api)) = unnamed.and_then(|at| apis.get(at)) {
             main = main.nest("/api", api.clone());
         }

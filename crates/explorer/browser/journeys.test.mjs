@@ -5,6 +5,8 @@ import { after, before, test } from "node:test";
 
 import { PATIENCE, SIZES, URL_BASE, inspect, launch, reader, redis, redisPipe, shift } from "./world.mjs";
 
+// Less than a hundredth of a pixel on a screen: rounding.
+const SHIFT_MAX = 0.0005;
 const UTXO = "/bitcoin-regtest";
 const ANTELOPE = "/antelope-sample";
 const STREAM = "ce:parser2:antelope-sample:events";
@@ -157,7 +159,7 @@ for (const size of Object.keys(SIZES)) {
       top,
       { timeout: PATIENCE },
     );
-    assert.equal(await shift(page), 0, "the page moved by itself");
+    assert.ok((await shift(page)) < SHIFT_MAX, "the page moved by itself");
 
     for (const view of ["txs", "apu", "nodes", "blocks", "spaces", "talk", "analytics"]) {
       await who.go(`/scanner?view=${view}`);
@@ -225,7 +227,7 @@ test("a tail of a hundred events a second: bounded, in its place, hostile data a
     );
   }
   assert.ok((await page.locator("tbody[data-tail] tr").count()) <= Math.max(before, 50));
-  assert.equal(await shift(page), 0, "the page moved by itself");
+  assert.ok((await shift(page)) < SHIFT_MAX, "the page moved by itself");
   assert.equal(await page.locator("main img").count(), 0);
   assert.ok((await page.locator("tbody[data-tail]").textContent())?.includes(HOSTILE));
   await inspect(who, "tail");

@@ -48,7 +48,8 @@ fn the_demo_serves_what_it_prints() {
         let path = url
             .trim_start_matches("http://")
             .trim_start_matches(&address);
-        if path == "/bitcoin-regtest/api" {
+        if path.ends_with("-regtest/api") {
+            // The root of an API, which has endpoints below it.
             continue;
         }
         let answer = get(&address, path);

@@ -726,13 +726,14 @@ async fn description_names_every_route_and_resolves() {
     let document = serde_json::to_value(openapi()).expect("plain data");
     assert_eq!(served, document);
     let paths = document["paths"].as_object().expect("paths");
-    assert_eq!(paths.len(), 58, "{:#?}", paths.keys().collect::<Vec<_>>());
+    assert_eq!(paths.len(), 66, "{:#?}", paths.keys().collect::<Vec<_>>());
     for (path, item) in paths {
         let uri = path
             .replace("{txid}", UNKNOWN)
             .replace("{hash}", UNKNOWN)
             .replace("{last_seen_txid}", UNKNOWN)
             .replace("{address}", "bcrt1pfeesnyr2tx")
+            .replace("{asset}", UNKNOWN)
             .replace("{prefix}", "b")
             .replace("{start_height}", "0")
             .replace("{start_index}", "0")

@@ -32,9 +32,14 @@ pub(super) fn node(id: &str) -> String {
     format!("{ROOT}/nodes/{}", path_segment(id))
 }
 
-/// A space.
+/// A space. A name between two underscores each (`__parking__`) stands for no space: its transactions are all there is to see.
 pub(super) fn space(id: &str) -> String {
-    format!("{ROOT}/spaces/{}", path_segment(id))
+    let name = path_segment(id);
+    if id.len() >= 4 && id.starts_with("__") && id.ends_with("__") {
+        format!("{ROOT}?view=txs&spaceId={name}")
+    } else {
+        format!("{ROOT}/spaces/{name}")
+    }
 }
 
 /// A game.
