@@ -3,7 +3,8 @@
 //! The entries alone tell it, because every event names its block and a fork is an event. Entries that are there a second time
 //! (a dead letter that was sent into the stream again) change nothing: they belong to blocks that have passed. The one case
 //! that cannot be told apart is an event of a branch that was left, with a number above the tip, at the very end: it counts as
-//! a block, and the reader of the chain leaves it by a fork, as whoever consumed it needs to be told anyway.
+//! a block, and the reader of the chain leaves it by a fork, as whoever consumed it needs to be told anyway. The same holds for a
+//! fork below everything that the entries name, when the checkpoint is lost: it looks like one that was sent again.
 
 use std::collections::BTreeMap;
 

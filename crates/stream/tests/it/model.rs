@@ -95,6 +95,15 @@ impl Life<'_> {
                 if keep == 0 || keep < self.lib || self.branch == u8::MAX {
                     return Ok(());
                 }
+                // Below all that the stream names, a fork cannot be told from one that was sent again.
+                let named = self.lib..=keep + 1;
+                if !self
+                    .blocks
+                    .iter()
+                    .any(|(block, count)| *count > 0 && named.contains(&block.num))
+                {
+                    return Ok(());
+                }
                 self.blocks.retain(|(position, _)| position.num <= keep);
                 self.branch += 1;
                 let (this, previous) = (position(keep + 1, self.branch), self.tip());
