@@ -17,6 +17,8 @@ pub struct EventHead<'a> {
     pub block: Option<Position>,
     /// Of a fork: the last block that stays valid, and the first of the new branch.
     pub fork: Option<(u32, BlockId)>,
+    /// Of a fork: the head that was left. Streams of other writers do not say.
+    pub old_head: Option<Position>,
     /// The block's number, of a fork that of the first replaced block.
     pub block_num: Option<u32>,
 }
@@ -33,6 +35,9 @@ struct Wire<'a> {
     forked_from_block: Option<u32>,
     #[serde(borrow)]
     new_head_block_id: Option<Cow<'a, str>>,
+    old_head_block_num: Option<u32>,
+    #[serde(borrow)]
+    old_head_block_id: Option<Cow<'a, str>>,
 }
 
 impl<'a> EventHead<'a> {
@@ -49,6 +54,7 @@ impl<'a> EventHead<'a> {
             event_id: wire.event_id,
             block: None,
             fork: None,
+            old_head: None,
             block_num: wire.block_num,
         };
         if head.kind == "fork" {
@@ -57,6 +63,12 @@ impl<'a> EventHead<'a> {
                 return Err("a fork without forked_from_block and new_head_block_id".to_owned());
             };
             head.fork = Some((from, id(&new_head)?));
+            if let (Some(num), Some(old_head)) = (wire.old_head_block_num, wire.old_head_block_id) {
+                head.old_head = Some(Position {
+                    num,
+                    id: id(&old_head)?,
+                });
+            }
             // Streams of other writers leave the number out.
             head.block_num = head.block_num.or(from.checked_add(1));
         } else if let (Some(num), Some(block_id)) = (wire.block_num, wire.block_id) {

@@ -1,10 +1,9 @@
 //! Where a chain is after some entries of its stream.
 //!
 //! The entries alone tell it, because every event names its block and a fork is an event. Entries that are there a second time
-//! (a dead letter that was sent into the stream again) change nothing: they belong to blocks that have passed. The one case
-//! that cannot be told apart is an event of a branch that was left, with a number above the tip, at the very end: it counts as
-//! a block, and the reader of the chain leaves it by a fork, as whoever consumed it needs to be told anyway. The same holds for a
-//! fork below everything that the entries name, when the checkpoint is lost: it looks like one that was sent again.
+//! (a dead letter that was sent into the stream again) change nothing: they belong to blocks that have passed. What cannot be told
+//! apart is an event of a branch that was left that names a block above the newest one that the entries name, at the very end: it
+//! counts, and the reader of the chain leaves that branch by a fork, as whoever consumed it needs to be told anyway.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +27,7 @@ impl Walk {
     /// Takes the next entry.
     pub(crate) fn entry(&mut self, head: &EventHead<'_>) {
         match (head.fork, head.block) {
-            (Some((from, new_head)), _) => self.fork(from, new_head),
+            (Some((from, new_head)), _) => self.fork(from, new_head, head.old_head),
             (None, Some(block)) => {
                 if self
                     .position
@@ -66,21 +65,24 @@ impl Walk {
         }
     }
 
-    fn fork(&mut self, from: u32, new_head: BlockId) {
+    fn fork(&mut self, from: u32, new_head: BlockId, old_head: Option<Position>) {
         let Some(first) = from.checked_add(1) else {
             return;
         };
-        let is_new = match self.position {
-            None => true,
-            Some(position) if first > position.num => false,
+        let is_new = match (self.position, old_head) {
+            (None, _) => true,
+            (Some(position), _) if first > position.num => false,
+            // It leaves the block we are on.
+            (position, Some(_)) if position == old_head => true,
             // Of a fork that happened already, the new branch is the one we are on.
-            Some(_) => match self.reversible.get(&first) {
-                Some(id) => *id != new_head,
-                None => self
-                    .reversible
-                    .first_key_value()
-                    .is_some_and(|(lowest, _)| *lowest <= first),
-            },
+            _ if self.reversible.get(&first) == Some(&new_head) => false,
+            // The newest blocks may have had no events; a head below ours is one of the past.
+            (Some(position), Some(old_head)) => old_head.num > position.num,
+            // Streams of other writers do not say what was left.
+            (Some(_), None) => self
+                .reversible
+                .first_key_value()
+                .is_some_and(|(lowest, _)| *lowest <= first),
         };
         if is_new {
             self.block(Position {
