@@ -57,6 +57,9 @@ impl Liquid {
     }
 }
 
+/// Unix seconds from which on Liquid's nodes price transactions by their discounted size.
+const DISCOUNT_SINCE: u32 = 1_734_120_000;
+
 fn units(value: &Value) -> Option<u64> {
     value.as_f64().map(|amount| (amount * 1e8).round() as u64)
 }
@@ -75,7 +78,12 @@ fn assert_tx(ours: &Transaction, theirs: &Value) {
         .as_object()
         .map_or(0, |fees| fees.values().filter_map(units).sum());
     assert_eq!(ours.fee, fee);
-    // Absent in blocks from before the discount.
+    // Blocks of before the nodes knew a discount have none.
+    let discounted = ours
+        .status
+        .block_time
+        .is_some_and(|time| time >= DISCOUNT_SINCE);
+    assert_eq!(ours.discount_weight.is_some(), discounted);
     assert!(
         ours.discount_weight
             .is_none_or(|weight| weight <= u64::from(ours.weight))
